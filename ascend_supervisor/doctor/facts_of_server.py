@@ -8,6 +8,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISLNK, S_ISREG
+from typing import NamedTuple
 
 from ascend_supervisor import __version__
 from ascend_supervisor.doctor.cann import ASKED, WORDS, installed
@@ -21,12 +22,18 @@ import platform
 print("found", "Python", platform.python_version(), "", sep="\\t")
 {ASKED}"""
 CODE = "the code (--code-digest)"
-NO_DIGEST = "no digest"
 MOST_CHARACTERS = 80
 
 
-async def facts_of_server(server: ThisServer, ask: Ask, code: Path | None) -> dict[str, str]:
-    """By name; what is not installed here has none. Takes as long as the files of ``code`` do."""
+class FactsFound(NamedTuple):
+    """``told`` by name; what is not installed here has none. ``no_digest``: why there is none."""
+
+    told: dict[str, str]
+    no_digest: str = ""
+
+
+async def facts_of_server(server: ThisServer, ask: Ask, code: Path | None) -> FactsFound:
+    """Takes as long as the files of ``code`` do."""
     facts = {"ascend-supervisor": __version__}
     facts |= await aside(partial(_installed, server))
     program = None
@@ -37,9 +44,10 @@ async def facts_of_server(server: ThisServer, ask: Ask, code: Path | None) -> di
         lines = (line.split("\t") for line in said.text.decode(errors="replace").splitlines())
         told = (words for words in lines if words[0] == "found" and len(words) == WORDS)
         facts |= {name: printable(version, MOST_CHARACTERS) for _, name, version, _ in told}
-    if code is not None:
-        facts[CODE] = await aside(partial(_digest, code))
-    return facts
+    if code is None:
+        return FactsFound(facts)
+    digest, why = await aside(partial(_digest, code))
+    return FactsFound({**facts, CODE: digest or why}, why)
 
 
 def _installed(server: ThisServer) -> dict[str, str]:
@@ -47,14 +55,14 @@ def _installed(server: ThisServer) -> dict[str, str]:
     return {name: printable(text, MOST_CHARACTERS) for name, text in versions.items()}
 
 
-def _digest(code: Path) -> str:
-    """Or why there is none."""
+def _digest(code: Path) -> tuple[str, str]:
+    """Or why there is none: one of the two is empty."""
     try:
-        return directory_digest(code)[:16]
+        return directory_digest(code)[:16], ""
     except TooMuch as reason:
-        return f"{NO_DIGEST}: {reason}"
+        return "", f"no digest: {reason}"
     except OSError as error:
-        return f"{NO_DIGEST}: {reason_of(error)}"
+        return "", f"no digest: {reason_of(error)}"
 
 
 LEFT_OUT = frozenset({".git", "__pycache__"})

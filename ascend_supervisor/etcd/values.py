@@ -39,7 +39,21 @@ class Absent(Struct, frozen=True):
     key: str
 
 
-Compare = Equals | Absent
+class ModifiedAt(Struct, frozen=True):
+    """The key exists, and was changed last at this revision."""
+
+    key: str
+    revision: int
+
+
+class NotSince(Struct, frozen=True):
+    """Nothing in the range was put at this revision or later."""
+
+    range: Range
+    revision: int
+
+
+Compare = Equals | Absent | ModifiedAt | NotSince
 
 
 class Get(Struct, frozen=True):
@@ -69,15 +83,16 @@ Operation = Get | Put | Delete
 
 
 class Transaction(Struct, frozen=True):
-    """``then`` if all compares hold, else nothing; all at one revision."""
+    """``then`` if all compares hold, else ``otherwise``; all at one revision."""
 
     when: tuple[Compare, ...] = ()
     then: tuple[Operation, ...] = ()
+    otherwise: tuple[Get, ...] = ()
 
     @property
     def size(self) -> int:
         """What counts for MOST_OPERATIONS."""
-        return max(len(self.when), len(self.then))
+        return max(len(self.when), len(self.then), len(self.otherwise))
 
     @property
     def changes_nothing(self) -> bool:
@@ -108,7 +123,7 @@ class Got(Struct, frozen=True):
 class TransactionAnswer(Struct, frozen=True):
     """Of a transaction: whether all compares held, the revision after it, and what was got.
 
-    ``got`` has one item for each Get, in their order, if all compares held.
+    ``got`` has one item for each Get of what was done, in their order.
     """
 
     succeeded: bool

@@ -19,6 +19,8 @@ from ascend_supervisor.etcd.values import (
     Got,
     Key,
     KeyValue,
+    ModifiedAt,
+    NotSince,
     Operation,
     Put,
     Range,
@@ -126,9 +128,11 @@ class _StreamedWatch(Struct, frozen=True):
 
 def transaction_body(transaction: Transaction, prefix: str = "") -> bytes:
     """``prefix`` stands before every key."""
+    otherwise = [_operation(one, prefix) for one in transaction.otherwise]
     return _json(
         compare=[_compare(one, prefix) for one in transaction.when],
         success=[_operation(one, prefix) for one in transaction.then],
+        **({"failure": otherwise} if otherwise else {}),
     )
 
 
@@ -157,7 +161,7 @@ def transaction_answer(
     found = _decoded(data, _Transacted)
     if not transaction.when and not found.succeeded:
         raise Garbled("a transaction without compares did not succeed")
-    done = transaction.then if found.succeeded else ()
+    done = transaction.then if found.succeeded else transaction.otherwise
     if len(found.responses) != len(done):
         raise Garbled(
             f"expected {len(done)} responses of a transaction, found {len(found.responses)}"
@@ -220,12 +224,17 @@ def _key(name: str) -> bytes:
 
 
 def _compare(one: Compare, prefix: str) -> dict[str, object]:
-    key = _key(prefix + one.key)
     match one:
-        case Equals():
-            return {"key": key, "target": "VALUE", "result": "EQUAL", "value": one.value}
-        case Absent():  # a compare with a value fails if the key does not exist, whatever it says
-            return {"key": key, "target": "VERSION", "result": "EQUAL", "version": "0"}
+        case Equals(key=key, value=value):
+            compared: dict[str, object] = {"target": "VALUE", "result": "EQUAL", "value": value}
+        case Absent(key=key):  # one with a value fails if there is no such key, whatever it says
+            compared = {"target": "VERSION", "result": "EQUAL", "version": "0"}
+        case ModifiedAt(key=key, revision=revision):
+            compared = {"target": "MOD", "result": "EQUAL", "mod_revision": str(revision)}
+        case NotSince(range=where, revision=revision):
+            compared = {"target": "MOD", "result": "LESS", "mod_revision": str(revision)}
+            return {**_range(where, prefix), **compared}
+    return {"key": _key(prefix + key), **compared}
 
 
 def _operation(one: Operation, prefix: str) -> dict[str, object]:

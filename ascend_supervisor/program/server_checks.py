@@ -62,19 +62,15 @@ def facts_here(given: Premises, changes: Changes, runtime: Runtime) -> FactsHere
         return None
 
     async def found() -> Mapping[str, str]:
-        from ascend_supervisor.doctor.facts_of_server import (  # noqa: PLC0415
-            CODE,
-            NO_DIGEST,
-            facts_of_server,
-        )
+        from ascend_supervisor.doctor.facts_of_server import facts_of_server  # noqa: PLC0415
         from ascend_supervisor.doctor.server_of_job import server_of_job  # noqa: PLC0415
 
         code = given.settings.code_digest
         server = server_of_job(given.settings, changed(runtime.environ, changes), given.place)
         facts = await facts_of_server(server, OwnChecks(server, runtime.children).ask, code)
-        if facts.get(CODE, "").startswith(NO_DIGEST):
-            runtime.report(Diagnostic("--code-digest", f"{code}: {facts[CODE]}", None))
-        return facts
+        if facts.no_digest:
+            runtime.report(Diagnostic("--code-digest", f"{code}: {facts.no_digest}", None))
+        return facts.told
 
     return found
 

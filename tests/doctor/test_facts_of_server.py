@@ -19,7 +19,7 @@ async def test_they_are_those_of_driver_firmware_cann_and_the_python_of_the_rank
     ):
         (found.roots.ascend / name).mkdir(parents=True)
         (found.roots.ascend / name / "version.info").write_text(text)
-    assert await facts_of_server(found, ask, None) == {
+    assert (await facts_of_server(found, ask, None)).told == {
         "ascend-supervisor": __version__,
         "driver": "25.0.rc1",
         "firmware": "7.7.0",
@@ -29,17 +29,17 @@ async def test_they_are_those_of_driver_firmware_cann_and_the_python_of_the_rank
 
 
 async def test_where_nothing_is_installed_there_are_none_but_our_own(tmp_path):
-    facts = await facts_of_server(server(tmp_path, python="python-that-is-not-there"), ask, None)
-    assert facts == {"ascend-supervisor": __version__}
+    told = (await facts_of_server(server(tmp_path, python="none-is-there"), ask, None)).told
+    assert told == {"ascend-supervisor": __version__}
 
 
 async def test_the_code_has_a_digest_or_the_reason_why_it_has_none(tmp_path):
     code = tmp_path / "code"
     code.mkdir()
-    first = (await facts_of_server(server(tmp_path), ask, code))[CODE]
+    first = (await facts_of_server(server(tmp_path), ask, code)).told[CODE]
     (code / "train.py").touch()
-    second = (await facts_of_server(server(tmp_path), ask, code))[CODE]
+    second = (await facts_of_server(server(tmp_path), ask, code)).told[CODE]
     assert len(first) == len(second) == len("0123456789abcdef")
     assert first != second
-    missing = (await facts_of_server(server(tmp_path), ask, tmp_path / "nowhere"))[CODE]
-    assert missing == "no digest: No such file or directory"
+    missing = await facts_of_server(server(tmp_path), ask, tmp_path / "nowhere")
+    assert missing.told[CODE] == missing.no_digest == "no digest: No such file or directory"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 import pytest
 from msgspec.structs import replace
@@ -21,6 +23,8 @@ from ascend_supervisor.etcd.values import (
     Equals,
     Get,
     Key,
+    ModifiedAt,
+    NotSince,
     Prefix,
     Put,
     Transaction,
@@ -119,6 +123,38 @@ async def test_a_compare_decides_whether_anything_is_done(etcd, compare, holds):
     assert answer.succeeded is holds
     assert taken == (b"then" if holds else None)
     assert [got.one.value for got in answer.got] == ([b"then"] if holds else [])
+
+
+@pytest.mark.parametrize(
+    ("compare", "later", "holds"),
+    [
+        (partial(ModifiedAt, "here"), 0, True),
+        (partial(ModifiedAt, "here"), 1, False),
+        (partial(ModifiedAt, "missing"), 0, False),
+        (partial(NotSince, Key("here")), 0, False),
+        (partial(NotSince, Key("here")), 1, True),
+        (partial(NotSince, Key("missing")), 0, True),
+        (partial(NotSince, Prefix("he")), 0, False),
+        (partial(NotSince, Prefix("he")), 1, True),
+        (partial(NotSince, Prefix("no")), 0, True),
+    ],
+)
+async def test_revisions_are_compared_and_what_is_done_otherwise_is_answered(
+    etcd, compare, later, holds
+):
+    """``later`` than the last put of "here", which "hello" follows."""
+    async with at(etcd) as client:
+        await put(client, "hello", b"old")
+        revision = await put(client, "here", b"value")
+        change = Transaction(
+            (compare(revision + later),),
+            then=(Get(Key("here"), only_count=True),),
+            otherwise=(Get(Key("here")), Get(Key("missing"))),
+        )
+        answer = await client.transact(change)
+    assert answer.succeeded is holds
+    found = [tuple(one.value for one in got.records) for got in answer.got]
+    assert found == ([()] if holds else [(b"value",), ()])
 
 
 async def test_one_key_is_deleted(etcd):

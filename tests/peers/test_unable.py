@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +14,15 @@ from typing import Any
 
 import pytest
 
+from ascend_supervisor.probes.devices import holders
 from tests.faults.facilities import cgroup, failing_disk, inside
-from tests.peers.servers import RANK, Job
+from tests.peers.servers import RANK, TTL, Job, with_shorter
 from tests.peers.test_leaving import fail, on, started
 from tests.peers.test_without_rank_table import rank_of, succeed, waits_as_a_spare
 from tests.running import Running, wait_until
 
 Obstacle = Callable[[], object]
+CANNOT_START = "this server cannot start its ranks: "
 
 
 @contextmanager
@@ -88,7 +92,7 @@ def test_a_server_that_cannot_start_its_ranks_leaves_to_a_spare_at_no_charge(
     good = spared.start(0, "--node-rank", "0", **on("n0"))
     assert bad.end() == 69
     end = bad.events[-1]
-    assert end["reason"].startswith("this server cannot start its ranks: "), end["reason"]
+    assert end["reason"].startswith(CANNOT_START), end["reason"]
     assert words in end["reason"]
     assert end["reason"].endswith("; we have left our place to a spare")
     succeed(1, good, spare)
@@ -113,12 +117,57 @@ def test_a_server_that_has_no_room_for_a_restart_leaves_at_no_charge(spared: Job
         fail(good, 0)
         assert bad.end() == 69
         reason = bad.events[-1]["reason"]
-        assert reason.startswith("this server cannot start its ranks: ")
+        assert reason.startswith(CANNOT_START)
         assert "raise the container's limit of pids" in reason
         succeed(2, good, spare)
     assert good.wait_for("generation.started", generation=2)["restarts_left"] == 2  # of three
     charged, *others = good.all("restart.scheduled")
     assert [charged["free"], *(one["free"] for one in others)] == [False, *([True] * len(others))]
+
+
+@contextmanager
+def a_server_without_threads(
+    spared: Job, number: int, *options: str
+) -> Iterator[tuple[Running, Path]]:
+    """One that waits, and can start no thread and no process from then on; and its cgroup."""
+    with cgroup("pids") as group:
+        waits = spared.start(number, *options, **on(f"n{number}"), before=inside(group))
+        waits.wait_for("peers.waiting")
+        (group / "pids.max").write_text("1")
+        yield waits, group
+
+
+def test_a_server_waits_for_the_others_although_it_can_start_no_thread(spared: Job):
+    with a_server_without_threads(spared, 1) as (waits, group):
+        time.sleep(3 * TTL)
+        assert waits.events[-1]["event"] == "peers.waiting", waits.events[-1]
+        (group / "pids.max").write_text("max")
+        good = spared.start(0, **on("n0"))
+        succeed(0, good, waits)
+    assert good.wait_for("generation.started", generation=0)["restarts_left"] == 3
+
+
+def test_a_server_that_waits_for_the_others_and_can_start_no_thread_is_told_to_stop(spared: Job):
+    with a_server_without_threads(spared, 1) as (waits, _):
+        waits.send(signal.SIGTERM)
+        assert waits.end() == 143
+    good, other = spared.start(0, **on("n0")), spared.start(2, **on("n2"))
+    succeed(0, good, other)
+
+
+def test_a_spare_that_can_start_no_thread_takes_its_turn_and_starts_when_it_can(spared: Job):
+    """A server without a spare: each try is charged."""
+    slowly = ("--restart-delay", "5", "--restart-delay-max", "5")
+    good, bad = pair(spared, *slowly)
+    with a_server_without_threads(spared, 2, *slowly) as (spare, group):
+        waits_as_a_spare(spare)
+        bad.send(signal.SIGTERM)
+        assert bad.end() == 143
+        failed = spare.wait_for("restart.scheduled", free=False)
+        (group / "pids.max").write_text("max")
+        assert "no room for another" in failed["cause"]
+        last = spare.wait_for("process.started")["generation"]
+        succeed(last, good, spare)
 
 
 def test_without_a_spare_it_tries_again_as_long_as_restarts_are_left(spared: Job):
@@ -146,6 +195,87 @@ def test_where_all_servers_lack_the_program_the_job_ends_although_a_spare_waits(
     assert sorted(server.end() for server in servers) == [69, 127, 127]
     for server in servers:
         assert f"there is no '{program}'" in server.events[-1]["reason"]
+
+
+HELD = """
+cd "$1"
+touch null davinci{number}
+mount --bind /dev/null null
+mount --rbind . /dev
+mkdir etc
+echo address_{number}=192.168.0.9 > etc/hccn.conf
+mount -t overlay overlay -o lowerdir="$1/etc:/etc" /etc
+hold='until [ -e hold ]; do sleep 0.1; done; exec sleep 600 < /dev/davinci{number}'
+(setsid sh -c "$hold" > null 2>&1 &)
+shift
+exec "$@"
+"""
+"""A machine with an NPU, and a process of another job that opens it when the file says so."""
+SOON = 4
+"""The seconds for which an NPU is waited for here; in truth 600."""
+
+
+@contextmanager
+def another_job(place: Path, number: int) -> Iterator[tuple[dict[str, Any], Obstacle]]:
+    """How to start a server whose NPU has this number, and what makes the other job take it."""
+    if os.geteuid():
+        pytest.skip("a /dev of our own needs root")
+    devices = place / "devices"
+    devices.mkdir()
+    words = HELD.format(number=number)
+    how = {
+        "before": ("unshare", "--mount", "sh", "-e", "-c", words, "sh", str(devices)),
+        "program": with_shorter(f"probes.devices.MOST_SECONDS={SOON}"),
+    }
+
+    def hold() -> None:
+        (devices / "hold").touch()
+        wait_until(lambda: holders(frozenset({f"/dev/davinci{number}"})))
+
+    try:
+        yield how, hold
+    finally:
+        for held_by in holders(frozenset({f"/dev/davinci{number}"})):
+            os.kill(int(held_by.split()[0]), signal.SIGKILL)
+
+
+def test_a_server_whose_npu_another_job_holds_leaves_to_a_spare_at_no_charge(
+    spared: Job, tmp_path: Path
+):
+    with another_job(tmp_path, 11) as (how, hold):
+        good, bad = spared.start(0, **on("n0")), spared.start(1, **on("n1"), **how)
+        for server in (good, bad):
+            server.wait_for("output", generation=0)
+        spare = spared.start(2, **on("n2"))
+        waits_as_a_spare(spare)
+        hold()
+        fail(good, 0)
+        assert bad.end() == 69
+        reason = bad.events[-1]["reason"]
+        assert reason.startswith(
+            "this server cannot start its ranks: the devices were not released"
+        )
+        assert reason.endswith("; we have left our place to a spare")
+        assert bad.all("release.waiting")
+        last = spare.wait_for("process.started")["generation"]
+        succeed(last, good, spare)
+    charged, *others = good.all("restart.scheduled")
+    assert [charged["free"], *(one["free"] for one in others)] == [False, *([True] * len(others))]
+    assert good.wait_for("generation.started", generation=last)["restarts_left"] == 2  # of three
+
+
+def test_a_spare_takes_the_place_of_a_server_whose_npu_was_held_before_it_has_come(
+    spared: Job, tmp_path: Path
+):
+    with another_job(tmp_path, 12) as (how, hold):
+        bad = spared.start(1, "--node-rank", "1", **on("n1"), **how)
+        hold()
+        good = spared.start(0, "--node-rank", "0", **on("n0"))
+        assert bad.end() == 69
+        assert bad.events[-1]["reason"].startswith("the devices were not released within")
+        spare = spared.start(2, "--node-rank", "1", **on("n2"))
+        succeed(0, good, spare)
+    assert good.wait_for("generation.started", generation=0)["restarts_left"] == 3
 
 
 @contextmanager
@@ -187,8 +317,8 @@ def test_a_server_whose_rank_waits_in_the_kernel_leaves_to_a_spare(spared: Job, 
             assert good.end() == 69
 
 
-def pair(spared: Job) -> list[Running]:
-    servers = [spared.start(number, **on(f"n{number}")) for number in range(2)]
+def pair(spared: Job, *options: str) -> list[Running]:
+    servers = [spared.start(number, *options, **on(f"n{number}")) for number in range(2)]
     for server in servers:
         server.wait_for("output", generation=0)
     return servers

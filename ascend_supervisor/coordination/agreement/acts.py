@@ -41,6 +41,7 @@ class Exit(Struct, frozen=True):
     """End with ``exit_code``; ``reason`` is a sentence, ``cause`` the root cause of the job.
 
     ``kills``: kill the ranks first, without grace. ``farewell`` is tried once, if etcd answers.
+    ``left_to_spare``: we were unable, and a spare has our place.
     """
 
     exit_code: int
@@ -48,6 +49,7 @@ class Exit(Struct, frozen=True):
     cause: Cause | None = None
     kills: bool = False
     farewell: RecordChange | None = None
+    left_to_spare: bool = False
 
 
 class RecordChange(Transaction, frozen=True, kw_only=True):

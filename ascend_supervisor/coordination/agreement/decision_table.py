@@ -57,11 +57,24 @@ LINES: tuple[TableLine, ...] = (
 NAMES = tuple(line.__name__ for line in (*CONTACT_LINES, *LINES))
 
 
+USUAL_PAUSE, PAUSE_WITHOUT_INDEX, PAUSE_AT_REST = 1 / 2, 1 / 4, 2 / 3
+"""TTLs between two reads. Without an index there are no keepalives, and reads alone must leave no
+gap. At rest the keepalives leave none."""
+
+
+def _pause(case: Case) -> float:
+    """A server of many reads less where it runs and misses nobody."""
+    if case.index is None:
+        return case.rules.ttl * PAUSE_WITHOUT_INDEX
+    is_at_rest = case.running is not None and case.view.known is not None
+    is_complete = not case.memory.absences and not case.memory.misses_own_keys
+    return case.rules.ttl * (PAUSE_AT_REST if is_at_rest and is_complete else USUAL_PAUSE)
+
+
 def waiting(case: Case) -> WaitUntil:
     """Nothing to do before the first of the times at which a line may fit."""
     memory, rules, now = case.memory, case.rules, case.clocks.now
-    # Without an index there are no keepalives, and reads alone must leave no gap.
-    pause = rules.ttl / (4 if case.index is None else 2)
+    pause = _pause(case)
     times = [
         (memory.read if memory.read is not None else now) + pause,
         memory.contact + rules.patience,

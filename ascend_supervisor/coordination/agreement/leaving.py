@@ -112,7 +112,7 @@ def leave_unable(case: Case) -> Act | None:
 
 
 def _end_of_unable(unable: str) -> Exit:
-    return Exit(UNAVAILABLE, f"{unable}; {LEFT_TO_A_SPARE}")
+    return Exit(UNAVAILABLE, f"{unable}; {LEFT_TO_A_SPARE}", left_to_spare=True)
 
 
 def _spares_left(case: Case, index: int) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ Times are seconds of CLOCK_BOOTTIME; ``full`` is the budget with which the job b
 
 from __future__ import annotations
 
+import re
+
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit
@@ -25,7 +27,8 @@ SUCCEEDED = "all ranks of all servers ended with 0"
 def told(cause: Cause) -> str:
     """The cause, with its server, as a sentence without its end."""
     server = f"server {cause.server}"
-    where = "" if server in cause.reason else f"{server}: "
+    names_it = re.search(rf"\b{server}\b", cause.reason)  # server 1 is not server 12
+    where = "" if names_it else f"{server}: "
     return "; ".join((f"{where}{cause.reason}", *_not_back(cause)))
 
 

@@ -8,7 +8,7 @@ from signal import SIGTERM
 import anyio
 
 from ascend_supervisor.coordination.agreement.acts import Exit
-from ascend_supervisor.coordination.agreement.leaving import LEFT_TO_A_SPARE, OF_SERVER
+from ascend_supervisor.coordination.agreement.leaving import OF_SERVER
 from ascend_supervisor.coordination.agreement.situation import Obstacle, Ranks
 from ascend_supervisor.coordination.peers.ends import Moved, Replaced
 from ascend_supervisor.coordination.peers.session import Session
@@ -84,7 +84,7 @@ async def say_farewell(
         with anyio.move_on_after(LAST_WRITE_SECONDS), suppress(EtcdError):
             await store.write(session.order.farewell)
     order = session.order
-    if isinstance(error, Refusal) and isinstance(order, Exit) and LEFT_TO_A_SPARE in order.reason:
+    if isinstance(error, Refusal) and isinstance(order, Exit) and order.left_to_spare:
         raise Unavailable(order.reason) from error
 
 

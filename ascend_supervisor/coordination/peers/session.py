@@ -58,6 +58,9 @@ from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.outcome import Reached
 
+KEEP_ALIVE, KEEP_ALIVE_AGAIN = 1 / 3, 1 / 12
+"""TTLs before our lease is kept again, and after it could not be: two requests that get no answer
+for a quarter of it are over before it ends."""
 JOB_SECONDS, MOST_JOB_SECONDS = 60.0, 900.0
 """How often the lease of the job's records is kept, by one server after another, and how often by
 each at least. It lasts an hour."""
@@ -159,12 +162,14 @@ class Session:
     async def stay_alive(self) -> NoReturn:
         every = min(JOB_SECONDS * self._rules.servers, MOST_JOB_SECONDS)
         kept = boot_time() - every * random.random()  # noqa: S311
+        pause = self._rules.ttl * KEEP_ALIVE
         while True:
-            await anyio.sleep(self._rules.ttl / 4)
+            await anyio.sleep(pause)
             if self.memory.index is None and not self.memory.offers:
                 continue
             sent = boot_time()
             remains = await self._asked("keepalive", self._store.keep_alive)
+            pause = self._rules.ttl * (KEEP_ALIVE if remains is not None else KEEP_ALIVE_AGAIN)
             if remains is None:
                 continue
             was = self.memory.misses_own_keys

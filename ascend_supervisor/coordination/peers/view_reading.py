@@ -30,12 +30,17 @@ from ascend_supervisor.coordination.peers.near import (
 )
 from ascend_supervisor.etcd.client import Etcd
 from ascend_supervisor.etcd.values import (
+    Absent,
+    Compare,
     Get,
     Got,
     Key,
     KeyValue,
+    ModifiedAt,
+    NotSince,
     Prefix,
     Range,
+    Transaction,
     TransactionAnswer,
 )
 
@@ -61,9 +66,13 @@ MOST_LOOKS = 4
 
 
 class Asked(Struct, frozen=True):
-    """What is read near by: ``gets`` in the phase of ``epoch``, as far as it was known."""
+    """What is read near by: ``gets`` in the phase of ``epoch``, as far as it was known.
+
+    The last of them are of the keys ``names``.
+    """
 
     gets: tuple[Get, ...]
+    names: tuple[str, ...]
     epoch: Epoch | None
     closely: frozenset[int]
 
@@ -107,29 +116,59 @@ class _KnownJob(Struct):
 class _KnownKeys(Struct, frozen=True):
     """What was near by at ``revision``; ``own`` as that of ``_Whole``, of our ``alive``."""
 
-    values: Mapping[str, bytes] = {}
+    records: Mapping[str, KeyValue] = {}
     revision: int = -1
     own: int = 0
 
+    @property
+    def values(self) -> dict[str, bytes]:
+        return {name: one.value for name, one in self.records.items()}
+
     def get(self, name: str, own_key: str) -> Get:
         """Of a key that is known only what has changed; our own shows that etcd has its data."""
-        is_known = self.own and name in self.values and name != own_key
+        is_known = self.own and name in self.records and name != own_key
         return Get(Key(name), since=self.revision + 1 if is_known else 0)
 
-    def after(
-        self, gets: Sequence[Get], answer: TransactionAnswer, own_key: str
-    ) -> _KnownKeys | None:
-        """With the answer to these; None if that does not fit to what is known."""
-        found = dict(zip((one.range.name for one in gets), answer.got[-len(gets) :], strict=True))
+    def as_it_was(self, name: str) -> Compare:
+        """Holds if the key, which was read, is what it was."""
+        one = self.records.get(name)
+        return Absent(name) if one is None else ModifiedAt(name, one.modified)
+
+    def after(self, asked: Asked, answer: TransactionAnswer, own_key: str) -> _KnownKeys | None:
+        """With the answer to what was ``asked``; None if that does not fit to what is known."""
+        found = dict(zip(asked.names, answer.got[-len(asked.names) :], strict=True))
         unchanged = [name for name, got in found.items() if got.count and not got.records]
         own = found[own_key].one
         modified = 0 if own is None else own.modified
         if unchanged and (answer.revision < self.revision or modified != self.own):
             return None
-        if not self.values.keys() >= set(unchanged):
+        if not self.records.keys() >= set(unchanged):
             return None
-        values = {name: self.values[name] for name in unchanged}
-        return _KnownKeys(values | values_of(list(found.values())), answer.revision, modified)
+        kept = {name: self.records[name] for name in unchanged}
+        changed = {name: got.one for name, got in found.items() if got.one is not None}
+        return _KnownKeys(kept | changed, answer.revision, modified)
+
+
+class _LastAnswer(Struct, frozen=True):
+    """What was asked last of what is near, and the answer."""
+
+    asked: Asked
+    answer: TransactionAnswer
+
+    def compares(self, keys: _KnownKeys) -> tuple[Compare, ...]:
+        """All hold if the answer would be the same; ``keys`` are those known by it.
+
+        A part of ``about`` that alone was deleted is noticed by those that read all.
+        """
+        large = (NotSince(one.range, self.answer.revision + 1) for one in self.asked.gets[:3])
+        return (*large, *map(keys.as_it_was, self.asked.names))
+
+    def again(self, revision: int, own_key: str) -> TransactionAnswer:
+        """The same answer at a later revision, of what has changed meanwhile: nothing."""
+        own = len(self.answer.got) - len(self.asked.names) + self.asked.names.index(own_key)
+        counted = [Got((), got.count) for got in self.answer.got]
+        counted[own] = self.answer.got[own]
+        return replace(self.answer, revision=revision, got=tuple(counted))
 
 
 class _Whole(Struct, frozen=True):
@@ -152,18 +191,29 @@ class ViewReading:
         self._whole: _Whole | None = None
         self._job = _KnownJob()
         self._keys = _KnownKeys()
+        self._last: _LastAnswer | None = None
         self._closely: frozenset[int] = frozenset()
 
     def forget(self) -> None:
         """What is known was of no use: read it anew."""
-        self._job, self._keys, self._whole = _KnownJob(), _KnownKeys(), None
+        self._job, self._keys, self._whole, self._last = _KnownJob(), _KnownKeys(), None, None
 
     async def view(self, look: Look) -> View:
         """The newest view that ``look`` needs; raises the errors of etcd."""
         if look.wants_all:
             return await self._all(look.near)
         asked = self.asked(look.near)
-        return await self.seen(look, asked, await self._etcd.read(*asked.gets))
+        own_key = records.alive_key(look.near.index)
+        return await self.seen(look, asked, await self._answer(asked, own_key))
+
+    async def _answer(self, asked: Asked, own_key: str) -> TransactionAnswer:
+        """Where nothing has changed since the last one, etcd says no more than that."""
+        last = self._last
+        if last is None or (last.asked.names, last.asked.epoch) != (asked.names, asked.epoch):
+            return await self._etcd.read(*asked.gets)
+        same = Transaction(when=last.compares(self._keys), otherwise=asked.gets)
+        answer = await self._etcd.transact(same)
+        return last.again(answer.revision, own_key) if answer.succeeded else answer
 
     def asked(self, near: Near) -> Asked:
         """What to read near by."""
@@ -175,19 +225,19 @@ class ViewReading:
             Get(Prefix(counted(epoch)), only_count=True),
             *(self._keys.get(name, records.alive_key(near.index)) for name in names),
         )
-        return Asked(gets, epoch, self._closely)
+        return Asked(gets, names, epoch, self._closely)
 
     async def seen(self, look: Look, asked: Asked, answer: TransactionAnswer) -> View:
         """The view, from the answer to what was ``asked``; more is read if that is needed."""
         near = look.near
         for _ in range(MOST_LOOKS):
-            keys = self._keys.after(asked.gets[3:], answer, records.alive_key(near.index))
+            keys = self._keys.after(asked, answer, records.alive_key(near.index))
             try:
                 epoch = None if keys is None else _epoch_in(keys.values)
             except DamagedRecord:
                 break
             if keys is not None and self._job.learn(epoch, answer):
-                self._keys = keys
+                self._keys, self._last = keys, _LastAnswer(asked, answer)
                 values = {**keys.values, **self._job.values}
                 view = near_view(near, values, answer.revision, asked.closely)
                 self._closely = suspects(near, view, look)
@@ -215,18 +265,26 @@ class ViewReading:
     async def _all(self, near: Near) -> View:
         """All keys at one revision; of those that have not changed since, nothing is sent."""
         whole, own_key = self._whole, records.server_key(near.index)
-        if whole is not None and whole.own:
-            changed = (Get(one, since=whole.revision + 1) for one in RANGES)
-            answer = await self._etcd.read(Get(Key(own_key)), *changed)
-            values = {**whole.values, **values_of(answer.got[1:])}
-            # Else something was deleted.
-            is_complete = len(values) == sum(got.count for got in answer.got[1:])
-            if is_complete and _is_the_same(whole, answer.got[0].one, answer.revision):
+        answer = await self._since(whole, own_key)
+        if whole is not None and answer.succeeded and whole.own:
+            values = {**whole.values, **values_of(answer.got)}
+            # Else something was deleted, or etcd has lost data.
+            is_complete = len(values) == sum(got.count for got in answer.got)
+            if is_complete and answer.revision >= whole.revision:
                 return self._know(values, answer, whole.own, near.servers)
-        answer = await self._etcd.read(*map(Get, RANGES))
+            answer = await self._etcd.read(*map(Get, RANGES))
         found = (one for got in answer.got for one in got.records)
         modified = sum(one.modified for one in found if one.key == own_key)
         return self._know(values_of(answer.got), answer, modified, near.servers)
+
+    async def _since(self, whole: _Whole | None, own_key: str) -> TransactionAnswer:
+        """What has changed since then, if our own record has not (``succeeded``); else all."""
+        everything = tuple(map(Get, RANGES))
+        if whole is None or not whole.own:
+            return await self._etcd.read(*everything)
+        changed = tuple(Get(one, since=whole.revision + 1) for one in RANGES)
+        same = ModifiedAt(own_key, whole.own)
+        return await self._etcd.transact(Transaction((same,), changed, everything))
 
     def _know(
         self, values: dict[str, bytes], answer: TransactionAnswer, own: int, servers: int
@@ -254,8 +312,3 @@ def _belong_together(epoch: Epoch, values: Mapping[str, bytes]) -> bool:
     except DamagedRecord:
         return False
     return about.stamp == epoch.stamp
-
-
-def _is_the_same(whole: _Whole, own: KeyValue | None, revision: int) -> bool:
-    """Whether etcd goes on from what was read: it has not lost its data meanwhile."""
-    return revision >= whole.revision and (0 if own is None else own.modified) == whole.own

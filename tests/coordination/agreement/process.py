@@ -22,6 +22,7 @@ from ascend_supervisor.coordination.agreement.decision_table import decide
 from ascend_supervisor.coordination.agreement.hearing import heard
 from ascend_supervisor.coordination.agreement.history import FailureLimit
 from ascend_supervisor.coordination.agreement.memory import (
+    KeptAlive,
     PeerMemory,
     carried_out,
     memory_at,
@@ -45,6 +46,8 @@ from tests.coordination.agreement.store import Store, ageless, near_seen, seen
 
 TTL, FENCE, MARGIN, TIMEOUT, SOON = 2, 4, 1, 7, 1
 """In ticks of the model; every supervisor that works looks once a tick, which is TTL/2."""
+MOST_WITHOUT_READ = 2
+"""But one of many servers that rests: between two looks a whole tick may pass."""
 FAILURE = Failure("rank 0", 0, 0, ExitStatus(3), 1.0)
 CRASH = Ended(Crashed(FAILURE), 1.0)
 LOSS = (
@@ -181,10 +184,13 @@ def looks(
     rules: JobRules,
     without: frozenset[str],
     reach: int | None = None,
+    *,
+    rests: bool = False,
 ) -> tuple[Looked, ...]:
     """Everything that one wake may lead to: an index is taken at random.
 
     ``reach``: what is near is read, with the ``alive`` of so many next ones, and all at any time.
+    ``rests``: it may only keep its lease instead, as often as it may.
     """
     usual = look(process, store, rules, without)
     if _taken(usual) is not None:
@@ -198,7 +204,27 @@ def looks(
     found = [replace(usual, may_wait=True)] if usual != Looked(process) else []
     if _without_absences(little) != _without_absences(Looked(process)):
         found = [little, *(one for one in found if one.process != little.process)]
+    if rests and found and _may_rest(process, store):
+        kept = _kept_alive(process, rules)
+        if kept == process:
+            found = [replace(one, may_wait=True) for one in found]
+        elif kept != little.process:
+            found = [Looked(kept), *found]
     return tuple(found) or (Looked(process),)
+
+
+def _may_rest(process: Process, store: Store) -> bool:
+    """Whether its lease is kept, and it may read later: it runs, and misses nobody."""
+    memory, epoch = process.memory, process.memory.epoch
+    runs = epoch is not None and epoch.phase is Phase.RUN and process.reach is Reach.FINE
+    is_complete = not memory.absences and not memory.misses_own_keys
+    has_read = memory.read is not None and memory.read > -MOST_WITHOUT_READ
+    return runs and is_complete and has_read and store.holds(process.name)
+
+
+def _kept_alive(process: Process, rules: JobRules) -> Process:
+    memory = remember(process.memory, KeptAlive(remains=True), 0, 0, rules)
+    return replace(process, memory=memory, lease_age=0)
 
 
 def told_of(process: Process, about: About) -> Process:

@@ -19,7 +19,7 @@ from ascend_supervisor.coordination.agreement.records import (
 )
 from ascend_supervisor.coordination.agreement.view import View, view_of
 from ascend_supervisor.coordination.peers.near import Look, near_view, needs_all, suspects
-from ascend_supervisor.etcd.values import Delete, Equals, Operation, Put, Transaction
+from ascend_supervisor.etcd.values import Absent, Delete, Equals, Operation, Put, Transaction
 
 
 class Item(Struct, frozen=True, order=True):
@@ -64,8 +64,10 @@ class Store(Struct, frozen=True, cache_hash=True):
 
 
 def compared(change: Transaction) -> dict[str, bytes | None]:
-    """What each key must hold; None: it must not exist."""
-    return {one.key: one.value if isinstance(one, Equals) else None for one in change.when}
+    """What each key must hold; None: it must not exist. No act compares revisions."""
+    values = [one for one in change.when if isinstance(one, (Equals, Absent))]
+    assert len(values) == len(change.when)
+    return {one.key: one.value if isinstance(one, Equals) else None for one in values}
 
 
 def put_by(change: Transaction) -> dict[str, bytes]:

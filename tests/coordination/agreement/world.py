@@ -92,7 +92,8 @@ class Model:
 
     ``without`` are lines of the table that are switched off; ``limit`` is that of the budget.
     ``reach``: they read as servers of many do, each with the ``alive`` of so many next ones, hear
-    of each epoch at any time after it was written, and keep rosters in blocks of GROUP.
+    of each epoch at any time after it was written, and keep rosters in blocks of GROUP. ``rests``:
+    they read less where they run and miss nobody, and keep their leases meanwhile.
     ``leave_after`` is when a server leaves to a spare; with it, ranks that have lost others end by
     ``lost_peer``.
     """
@@ -106,8 +107,11 @@ class Model:
         reach: int | None = None,
         leave_after: FailureLimit = NEVER,
         lost_peer: Ended = CONSEQUENCE,
+        *,
+        rests: bool = False,
     ) -> None:
         self.reach = reach
+        self.rests = rests
         self.group = 64 if reach is None else GROUP
         self.servers = servers
         self.spares = spares
@@ -275,7 +279,7 @@ class Model:
         known = self._looks.get((one, world.store))
         if known is None:
             rules = self._rules(one)
-            known = looks(one, world.store, rules, self.without, self.reach)
+            known = looks(one, world.store, rules, self.without, self.reach, rests=self.rests)
             self._looks[one, world.store] = known
         return known
 

@@ -50,6 +50,13 @@ def last_sentence(
         ),
         pytest.param(
             69,
+            Cause(1, 69, "no answer from server 12"),
+            "",
+            "server 1: no answer from server 12; ending with exit code 69",
+            id="another server",
+        ),
+        pytest.param(
+            69,
             Cause(1, 69, LOST),
             "the restart budget of 3 is used up",
             f"{LOST}; the restart budget of 3 is used up; ending with exit code 69",

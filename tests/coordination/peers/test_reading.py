@@ -267,11 +267,44 @@ class Heard:
     def __init__(self, client: Etcd) -> None:
         self._client = client
         self.answer: dict[str, bytes] = {}
+        self.parts = 0
 
     async def read(self, *gets: Get) -> TransactionAnswer:
-        answer = await self._client.read(*gets)
+        return await self.transact(Transaction(then=gets))
+
+    async def transact(self, transaction: Transaction) -> TransactionAnswer:
+        answer = await self._client.transact(transaction)
         self.answer = values_of(answer.got)
+        self.parts = len(answer.got)
         return answer
+
+
+async def test_where_nothing_has_changed_etcd_sends_no_record(etcd):
+    blocks = {"roster/0": b"block"}
+    async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
+        await bench.put_bytes(blocks)
+        heard = bench.hear()
+        for look in (LOOK, replace(LOOK, wants_all=True)):
+            assert await bench.reads_all(look) == look.wants_all
+            assert heard.answer
+            for number in range(2):
+                await bench.put_bytes({f"elsewhere/{number}": b""})
+                assert await bench.reads_all(look) == look.wants_all
+                assert not heard.answer
+                assert not heard.parts or look.wants_all
+
+
+@pytest.mark.parametrize("name", ["epoch", "about", "roster/0", "server/0", "alive/3", "done/0/7"])
+async def test_whatever_changes_near_by_or_is_counted_is_noticed(etcd, name):
+    junk = {name: b"junk"}
+    async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
+        heard = bench.hear()
+        await bench.near()
+        await bench.near()
+        assert not heard.parts
+        await bench.put_bytes(junk)
+        await bench.near()
+        assert heard.parts
 
 
 async def test_what_is_near_and_has_not_changed_is_not_sent_again(etcd):
@@ -279,7 +312,7 @@ async def test_what_is_near_and_has_not_changed_is_not_sent_again(etcd):
     async with bench_at(etcd, epoch(Phase.RUN), MEMBERS, READY) as bench:
         heard = bench.hear()
         before = await bench.near()
-        for changed in ({}, {records.alive_key(2): Beat("another")}, epoch(Phase.RUN, 0, "new")):
+        for changed in ({records.alive_key(2): Beat("another")}, epoch(Phase.RUN, 0, "new")):
             await bench.put(changed)
             assert not await bench.reads_all()
             closely = {name for name in heard.answer if name.endswith("/2")}
