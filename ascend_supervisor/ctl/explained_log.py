@@ -31,7 +31,10 @@ from ascend_supervisor.workers.examination import by_launchers_word
 
 _BEGINS = re.compile(rf"{re.escape(OURS)} \S+ generation \d+ of .* begins$", re.ASCII)
 _RANK = re.compile(r"(?<![a-z])rank[-_](\d{1,7})(?!\d)", re.ASCII)
-_OF_CANN = re.compile(r"\[[A-Z]{4,7}\] ?[A-Z][A-Z_0-9]*\(\d+,[^,()]*\):", re.ASCII)
+_OF_CANN = re.compile(
+    r"\[[A-Z]{4,7}\] ?[A-Z][A-Z_0-9]*\(\d+,[^,()]*\):(?!.{0,60}\[mindspore/)", re.ASCII
+)
+"""MindSpore's own records have the same form, and are what a rank prints."""
 _FATAL_ERROR = "Fatal Python error"
 _FATAL = (Signals.SIGILL, Signals.SIGBUS, Signals.SIGFPE, Signals.SIGSEGV, Signals.SIGABRT)
 

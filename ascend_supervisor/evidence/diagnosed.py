@@ -23,6 +23,7 @@ from ascend_supervisor.evidence.communication import LOST, NO_STORE, RANK_0, Sus
 from ascend_supervisor.evidence.exceptions import Raised, is_of_script
 from ascend_supervisor.evidence.last_words import LastWords, words_of
 from ascend_supervisor.evidence.patterns import pattern
+from ascend_supervisor.evidence.quotations import quotations
 from ascend_supervisor.evidence.speakers import LINE_CHARACTERS, without_warnings
 from ascend_supervisor.outcome import SIGNAL_BASE, Failure
 from ascend_supervisor.untrusted_text import printable
@@ -177,6 +178,7 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
         if row is not None:
             yield _Known(row, (_OUTPUT, -match.line, -match.weight), end[match.line])
     yield from _alone(words, end)
+    yield from _quoted(raised, plog)
     for match in matches(plog, "plog", CAUSES.values()):
         yield _Known(match.cause, (_PLOG, match.line, -match.weight), plog[match.line])
     if code is not None and code in CAUSES:
@@ -186,13 +188,26 @@ def _candidates(words: LastWords, failure: Failure, plog: Sequence[str]) -> Iter
 
 def _alone(words: LastWords, end: Sequence[str]) -> Iterator[_Known]:
     """What an exception without a traceback shows, which may be one that was handled."""
-    for match in matches(words.alone, "exception", CAUSES.values()):
-        line = words.alone[match.line]
-        row = _claimed(match, _with_details(words.alone, match.line), words.code)
+    lines = (*words.alone, *(one.text for one in quotations(words.alone)))
+    for match in matches(lines, "exception", CAUSES.values()):
+        line = lines[match.line]
+        row = _claimed(match, _with_details(lines, match.line), words.code)
         if row is not None and not match.file:
             at = next((at for at in reversed(range(len(end))) if end[at].endswith(line)), 0)
             place = _OUTPUT if row.layer != "unknown" else _ALONE
             yield _Known(row, (place, -at, -match.weight), line)
+
+
+def _quoted(raised: Sequence[str], plog: Sequence[str]) -> Iterator[_Known]:
+    """What exceptions claim that a message or CANN's log of Python code quotes."""
+    for place, lines in ((_RAISED, raised), (_PLOG, plog)):
+        found = quotations(lines)
+        for match in matches([one.text for one in found], "exception", CAUSES.values()):
+            line = found[match.line].line
+            row = _claimed(match, found[match.line].text, None)
+            if row is not None and row.layer != "unknown" and not match.file:
+                first, second = (-match.weight, line) if place == _RAISED else (line, -match.weight)
+                yield _Known(row, (place, first, second), lines[line])
 
 
 def _told(

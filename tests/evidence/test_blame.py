@@ -170,8 +170,8 @@ def failure(words: str = "", **more) -> Failure:
         (FRAMES + "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/"
          "ProcessGroupHCCL.cpp:64\nEJ0001: 2024-05-21-11:57:54.167.645 Failed to initialize the "
          "HCCP process. Reason: Maybe the last training process is running.", OWN,
-         ("EJ0001: HCCP did not start: an earlier process may hold the device; "
-         "allow 10 s after its end (--release-delay), and look for processes on /dev/davinci*")),
+         ("EJ0001: HCCP did not start: another process may hold the NPU; give each rank its own "
+         "NPU, end other processes on /dev/davinci*, and wait 10 s (--release-delay)")),
         (FRAMES + "RuntimeError: x\nEE9999: Inner Error!", UNKNOWN,
          "EE9999: CANN's runtime failed; look at the first [ERROR] in the rank's plog"),
         (FRAMES + HCCL + "\nEE9999: Inner Error!", UNKNOWN,

@@ -45,8 +45,8 @@ def test_a_code_is_told_in_two_languages_with_what_to_do():
         False,
         3,
     )
-    assert found.told("en").startswith("HCCP did not start: an earlier process may hold the device")
-    assert found.told("zh").startswith("HCCP 进程未能启动：上一个进程可能仍占用设备；查看")
+    assert found.told("en").startswith("HCCP did not start: another process may hold the NPU")
+    assert found.told("zh").startswith("HCCP 进程未能启动：NPU 可能被另一进程占用；确认")
     assert found.see == "docs/causes.md#ej0001"
 
 

@@ -14,13 +14,13 @@ from tests.running import Running, python
 BUSY = "EJ0001: Failed to initialize the HCCP process."
 FAILS = f"import sys; sys.exit({BUSY!r})"
 ZH = (
-    "HCCP 进程未能启动：上一个进程可能仍占用设备；"
-    "查看哪些进程打开了 /dev/davinci* 并结束它们，"
+    "HCCP 进程未能启动：NPU 可能被另一进程占用；"
+    "确认每个 rank 使用不同的 NPU；结束仍打开 /dev/davinci* 的进程，"
     "在其退出 10 秒后再启动（--release-delay） [EJ0001]"
 )
 EN = (
-    "HCCP did not start: an earlier process may hold the device; "
-    "allow 10 s after its end (--release-delay), and "
+    "HCCP did not start: another process may hold the NPU; "
+    "give each rank its own NPU, end other processes on /dev/davinci*, and "
 )
 
 
@@ -40,7 +40,7 @@ def test_the_events_and_the_state_file_hold_the_cause_in_both_languages(supervis
     known = job.wait_for("supervisor.exited")["diagnosis"]
     assert known["text"] in EN
     assert f"{known['text_zh']}；{known['remedy_zh']} [EJ0001]" == ZH
-    assert known["remedy"].startswith("allow 10 s")
+    assert known["remedy"].startswith("give each rank its own NPU")
     assert (known["id"], known["layer"], known["is_consequence"]) == ("EJ0001", "device", False)
     assert (known["rank"], known["see"]) == (0, "docs/causes.md#ej0001")
     assert job.wait_for("generation.ended")["diagnosis"] == known
