@@ -73,6 +73,20 @@ class Place(Struct, frozen=True):
         return None if self.event_log == "none" else self.started_in / self.event_log
 
     @property
+    def job_directory(self) -> PurePath:
+        """The directory of the job's other files, beside its logs."""
+        return self.log_dir / self.job_id
+
+    @property
+    def process_logs(self) -> PurePath:
+        """Below it CANN logs, each process in a directory of its rank or server, as a rule."""
+        return self.job_directory / "ascend" / "process_log"
+
+    def generation_name(self, generation: int) -> str:
+        """The name of what belongs to one generation, in a directory that earlier starts share."""
+        return "-".join(filter(None, (self.start.label, f"generation_{generation}")))
+
+    @property
     def short_pod(self) -> str:
         """``pod``, cut so that a file's name has room for the job's, but still unique."""
         return _short(self.pod)

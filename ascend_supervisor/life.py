@@ -1,8 +1,9 @@
-"""A generation: what is agreed, planned and observed of it; values."""
+"""A generation: what is agreed, planned and observed of it and of the whole job; values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -125,3 +126,38 @@ class Life(Struct):
     @property
     def generation(self) -> int:
         return self.plan.start.generation
+
+
+ServerPhase = Literal[
+    "missing", "gathering", "ready", "running", "done", "left", "lost", "ending", "ended"
+]
+
+
+def loss_of(server: int) -> str:
+    """How a cause begins that is the loss of a server."""
+    return f"server {server} was lost"
+
+
+class ServerSeen(Struct, frozen=True):
+    """One server; its ``last_word`` (a clause) and ``phase`` were first seen ``age`` seconds ago.
+
+    ``host`` is its name or address, empty if that is not known.
+    """
+
+    server: int
+    host: str
+    phase: ServerPhase
+    last_word: str
+    age: float
+
+
+class JobSeen(Struct, frozen=True):
+    """All servers of a job, as this one saw them ``age`` seconds ago, in order of their index.
+
+    ``name`` is that of the job, ``server`` our own index; None if we have none yet.
+    """
+
+    name: str
+    server: int | None
+    age: float
+    servers: tuple[ServerSeen, ...]

@@ -206,10 +206,11 @@ def _known_cause(failure: Failure) -> Diagnosis | None:
 
 
 def _is_own(failure: Failure) -> bool:
-    from ascend_supervisor.causes.cause import Blame  # noqa: PLC0415  (see late_imports)
-    from ascend_supervisor.evidence.blame import blame  # noqa: PLC0415
+    from ascend_supervisor.evidence.blame import (  # noqa: PLC0415  (see late_imports)
+        is_caused_elsewhere,
+    )
 
-    return blame(failure) is not Blame.CONSEQUENCE
+    return not is_caused_elsewhere(failure)
 
 
 def stopped_by(stop: StopSignal) -> Stop:

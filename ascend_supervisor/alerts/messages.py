@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ascend_supervisor.coordination.whole_job import JobSeen, loss_of
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import (
     GenerationStarted,
@@ -22,6 +21,7 @@ from ascend_supervisor.events.generations import (
 from ascend_supervisor.events.hangs import HangNoticed
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.events.training import TrainingStalled
+from ascend_supervisor.life import JobSeen, loss_of
 from ascend_supervisor.phrases import who
 from ascend_supervisor.settings.alert_options import AlertKind
 from ascend_supervisor.untrusted_text import within

@@ -28,12 +28,11 @@ from ascend_supervisor.control.protocol import (
 )
 from ascend_supervisor.control.status_answer import LiveStatus
 from ascend_supervisor.coordination import Coordinator
-from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.supervisor import ControlRequest, ControlRequested
-from ascend_supervisor.life import Life
+from ascend_supervisor.life import JobSeen, Life
 from ascend_supervisor.outcome import Fault, Remedy, Requester
 from ascend_supervisor.phrases import have
 from ascend_supervisor.probes import Probe

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from ascend_supervisor.coordination.whole_job import JobSeen
-from ascend_supervisor.life import Start
+from ascend_supervisor.life import JobSeen, Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome
 from ascend_supervisor.restart_policy import Decision, Stop
 

@@ -13,8 +13,7 @@ import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Placed
-from ascend_supervisor.coordination.whole_job import JobSeen
-from ascend_supervisor.life import Bar, Start
+from ascend_supervisor.life import Bar, JobSeen, Start
 from ascend_supervisor.outcome import Ended, Failure, Fault, Outcome
 from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, Stop, decide
 from ascend_supervisor.tasks.clock import Clock

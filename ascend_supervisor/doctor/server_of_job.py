@@ -15,7 +15,6 @@ from ascend_supervisor.etcd.access import Password
 from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.job_files import CACHE, CANN_LOGS, Place, mounted_log_dir, place_of
-from ascend_supervisor.launchers.common_parts import process_logs
 from ascend_supervisor.settings.command_words import python_program
 from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD
 from ascend_supervisor.settings.precedence import Settings, read_settings
@@ -44,7 +43,7 @@ def _plogs(environ: Mapping[str, str], place: Place) -> tuple[PurePath, ...]:
     """Where CANN logs, and where it does if it is told nothing."""
     named = environ.get(CANN_LOGS)
     usual = PurePath(environ.get("HOME", "/"), "ascend", "log")
-    return (place.started_in / named if named else process_logs(place), usual)
+    return (place.started_in / named if named else place.process_logs, usual)
 
 
 def part_of(settings: Settings, environ: Mapping[str, str]) -> PartInJob:

@@ -38,6 +38,16 @@ def blame(failure: Failure) -> Blame:
     return Blame.OWN if words.is_own else _blame(words.code or logged, words, failure)
 
 
+def is_caused_here(failure: Failure) -> bool:
+    """Whether the cause is in this very rank, for certain."""
+    return blame(failure) is Blame.OWN
+
+
+def is_caused_elsewhere(failure: Failure) -> bool:
+    """Whether this rank has only lost its peers, or waited for them in vain, for certain."""
+    return blame(failure) is Blame.CONSEQUENCE
+
+
 def explained(failure: Failure, plog: Sequence[str] = ()) -> Failure:
     """The failure with what it says itself; with CANN's code, what that means and where to look.
 

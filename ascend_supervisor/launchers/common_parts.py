@@ -7,38 +7,14 @@ from contextlib import suppress
 from math import ceil
 from pathlib import PurePath
 
-from ascend_supervisor.cluster.declared import Meeting, Scheduler
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import SettingsRefused
-from ascend_supervisor.events.supervisor import ClusterSource
 from ascend_supervisor.job_files import CANN_LOGS, Place
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.rank_environment import OF_A_WORKER
 from ascend_supervisor.process_spec import Explanation, ProcessSpec
-from ascend_supervisor.settings.readers import Method, RankDir, read_duration
+from ascend_supervisor.settings.readers import read_duration
 from ascend_supervisor.untrusted_text import shown
-
-
-def rank_dir_here(
-    said: RankDir | None,
-    source: ClusterSource,
-    method: Method,
-    meeting: Meeting | None,
-    *,
-    has_work_dir: bool,
-) -> RankDir:
-    """Where ranks start: as the user says, else by where the cluster comes from.
-
-    Programs that were written for one machine, for pods without a platform, or for PyTorch and
-    TensorFlow pods, share relative paths. MindSpore writes graph files into its directory. A
-    ``--work-dir`` asks for separate directories.
-    """
-    if said is not None:
-        return said
-    is_mindspore = isinstance(meeting, Scheduler) or method in {"mindspore", "msrun"}
-    is_plain = source in {"operator", "kubeflow", "servers"} and not is_mindspore
-    is_shared = source == "standalone" or is_plain
-    return "same" if is_shared and not has_work_dir else "device"
 
 
 def rank_directory(boot: Boot, here: Here, rank: int, local_rank: int) -> PurePath:
@@ -71,24 +47,9 @@ def launcher_log_path(place: Place, name: str, node_rank: int) -> PurePath:
     return place.log_dir / f"{place.job_id}-proc-{name}-node-{node_rank}.txt"
 
 
-def job_directory(place: Place) -> PurePath:
-    """The directory of the job's other files, beside its logs."""
-    return place.log_dir / place.job_id
-
-
-def generation_name(place: Place, generation: int) -> str:
-    """The name of what belongs to one generation, in a directory that earlier starts share."""
-    return "-".join(filter(None, (place.start.label, f"generation_{generation}")))
-
-
-def process_logs(place: Place) -> PurePath:
-    """Below it CANN logs, each process in a directory of its rank or server, if nobody objects."""
-    return job_directory(place) / "ascend" / "process_log"
-
-
 def process_log(boot: Boot, here: Here, whose: str) -> str:
     """Where CANN logs; a directory."""
-    return boot.inherited(CANN_LOGS, str(process_logs(here.place) / whose))
+    return boot.inherited(CANN_LOGS, str(here.place.process_logs / whose))
 
 
 def seconds_of(name: str, text: str) -> str:
@@ -145,8 +106,8 @@ def rank_spec(
     whose = f"rank_{rank}"
     cwd = rank_directory(boot, here, rank, local_rank)
     logged = process_log(boot, here, whose)
-    name = f"{generation_name(here.place, generation)}.json"
-    error_file = job_directory(here.place) / "errors" / whose / name
+    name = f"{here.place.generation_name(generation)}.json"
+    error_file = here.place.job_directory / "errors" / whose / name
     return ProcessSpec(
         argv=(*boot.command, *more_words),
         cwd=cwd,

@@ -14,8 +14,6 @@ from ascend_supervisor.errors import CommandNotFound, SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
-    generation_name,
-    job_directory,
     launcher_log_path,
     other_directory,
 )
@@ -74,7 +72,7 @@ class MpirunLauncher(Struct, frozen=True):
 
     def _main(self, table: RankTable, here: Here, generation: int) -> ProcessSpec:
         place = here.place
-        directory = job_directory(place) / "mpirun" / generation_name(place, generation)
+        directory = place.job_directory / "mpirun" / place.generation_name(generation)
         program = self.tools.node if here.node_rank else self.tools.head
         words = [*program, "--port", self._port]
         words += ["--wait", f"{self.tools.wait:g}"]
@@ -140,7 +138,7 @@ class MpirunLauncher(Struct, frozen=True):
                 f"{self.tools.sshd_config_path}; put one there, with host keys and the keys that "
                 "may log in"
             )
-        directory = job_directory(here.place) / "mpirun"
+        directory = here.place.job_directory / "mpirun"
         config = directory / f"sshd_config.node_{here.node_rank}"
         text = self.tools.sshd_config.replace(PORT_MARK, self._port)
         words = (self.tools.sshd, "-D", "-e", "-f", str(config), "-p", self._port)

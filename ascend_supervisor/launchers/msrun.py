@@ -15,8 +15,6 @@ from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
     devices_everywhere,
-    generation_name,
-    job_directory,
     launcher_log_path,
     other_directory,
     process_log,
@@ -53,7 +51,7 @@ class MsrunLauncher(Struct, frozen=True):
         workers = devices_everywhere("msrun", table, here)
         node = f"node_{here.node_rank}"
         place = here.place
-        directory = job_directory(place) / "msrun" / node / generation_name(place, generation)
+        directory = place.job_directory / "msrun" / node / place.generation_name(generation)
         logged = process_log(self.boot, here, node)
         cwd = other_directory(self.boot, place)
         first = self.boot.command[0]

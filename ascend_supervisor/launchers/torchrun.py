@@ -19,8 +19,6 @@ from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import (
     common_environ,
     devices_everywhere,
-    generation_name,
-    job_directory,
     launcher_log_path,
     other_directory,
     process_log,
@@ -174,7 +172,7 @@ class TorchrunLauncher(Struct, frozen=True):
         workers = devices_everywhere("torchrun", table, here)
         node = f"node_{here.node_rank}"
         place = here.place
-        directory = job_directory(place) / "torchrun" / node / generation_name(place, generation)
+        directory = place.job_directory / "torchrun" / node / place.generation_name(generation)
         logged = process_log(self.boot, here, node)
         cwd = other_directory(self.boot, place)
         error_file = directory / "error.json"

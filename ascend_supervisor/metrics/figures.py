@@ -15,7 +15,7 @@ from typing import get_args
 from msgspec import Struct
 
 from ascend_supervisor.control.status_answer import LiveStatus, RankState
-from ascend_supervisor.coordination.whole_job import ServerPhase
+from ascend_supervisor.life import ServerPhase
 from ascend_supervisor.metrics.tally import ByLabel, Tally, teller
 from ascend_supervisor.progress.progress import ProgressStatus
 from ascend_supervisor.reporters.status_document import StatusPhase

@@ -17,7 +17,6 @@ from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import PlogsRemoved
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import CANN_LOGS, UNNAMED_JOB, Place
-from ascend_supervisor.launchers.common_parts import process_logs
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended
 from ascend_supervisor.process_spec import ProcessSpec, changed
@@ -158,4 +157,4 @@ class PlogKeeping:
 
     def _is_usual(self, root: Path) -> bool:
         """Whether it is a directory that we have made up for this job."""
-        return root.is_relative_to(process_logs(self._place)) and ".." not in root.parts
+        return root.is_relative_to(self._place.process_logs) and ".." not in root.parts

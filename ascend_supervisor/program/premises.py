@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.cluster_source import Cluster, ClusterOptions, cluster_of
-from ascend_supervisor.cluster.declared import Meeting
+from ascend_supervisor.cluster.declared import Meeting, Scheduler
 from ascend_supervisor.cluster.platforms import joins_others, meeting_of
 from ascend_supervisor.errors import CannotWrite
 from ascend_supervisor.events.supervisor import ClusterSource
@@ -24,7 +24,6 @@ from ascend_supervisor.files.regular_file import reason_of, refuse_to_replace
 from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.choice import launcher_of
-from ascend_supervisor.launchers.common_parts import rank_dir_here
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.probes.devices import npus
 from ascend_supervisor.probes.silence import Limits
@@ -35,6 +34,7 @@ from ascend_supervisor.program.cpu_topology import Topology
 from ascend_supervisor.settings.alert_options import EventProgram
 from ascend_supervisor.settings.command_words import script_of
 from ascend_supervisor.settings.precedence import Settings
+from ascend_supervisor.settings.readers import Method, RankDir
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, Call
 from ascend_supervisor.untrusted_text import plain
 
@@ -155,6 +155,28 @@ def launcher_here(
         script=script_of(settings.command),
     )
     return launcher_of(method, boot, settings.rank_table_timeout or None)
+
+
+def rank_dir_here(
+    said: RankDir | None,
+    source: ClusterSource,
+    method: Method,
+    meeting: Meeting | None,
+    *,
+    has_work_dir: bool,
+) -> RankDir:
+    """Where ranks start: as the user says, else by where the cluster comes from.
+
+    Programs that were written for one machine, for pods without a platform, or for PyTorch and
+    TensorFlow pods, share relative paths. MindSpore writes graph files into its directory. A
+    ``--work-dir`` asks for separate directories.
+    """
+    if said is not None:
+        return said
+    is_mindspore = isinstance(meeting, Scheduler) or method in {"mindspore", "msrun"}
+    is_plain = source in {"operator", "kubeflow", "servers"} and not is_mindspore
+    is_shared = source == "standalone" or is_plain
+    return "same" if is_shared and not has_work_dir else "device"
 
 
 def place_here(settings: Settings, environ: Mapping[str, str]) -> Place:

@@ -21,9 +21,14 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.causes.diagnosis import Diagnosis
-from ascend_supervisor.evidence.blame import Other, among_workers, blame, compared, explained
+from ascend_supervisor.evidence.blame import (
+    Other,
+    among_workers,
+    compared,
+    explained,
+    is_caused_elsewhere,
+)
 from ascend_supervisor.evidence.communication import taken_port
 from ascend_supervisor.evidence.diagnosed import KILLED, diagnosis_of
 from ascend_supervisor.evidence.statement import unheeded
@@ -172,7 +177,7 @@ def _in_words(failure: Failure, known: Circumstances, plog: Sequence[str]) -> Fa
     found = explained(failure, () if _is_clear(diagnosis_of(failure)) else plog)
     cause = diagnosis_of(found, plog)
     found = replace(found, diagnosis=cause)
-    if _is_clear(cause) and blame(found) is Blame.CONSEQUENCE:
+    if _is_clear(cause) and is_caused_elsewhere(found):
         found = replace(found, meaning=None, code=None)  # the sentence must not point elsewhere
     if found.is_shared:
         return among_workers(found, set(known.ranks.values()) or set(known.local_ranks))

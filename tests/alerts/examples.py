@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ascend_supervisor.alerts.messages import Alert, Sender
-from ascend_supervisor.coordination.whole_job import JobSeen, ServerPhase, ServerSeen
 from ascend_supervisor.events.generations import (
     GenerationStarted,
     ProcessExited,
@@ -13,6 +12,7 @@ from ascend_supervisor.events.generations import (
 from ascend_supervisor.events.hangs import HangNoticed
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.events.training import TrainingStalled
+from ascend_supervisor.life import JobSeen, ServerPhase, ServerSeen
 
 TS = "2026-11-26T10:00:00.000000Z"
 SENDER = Sender("train-7", "pod-1", "/logs")

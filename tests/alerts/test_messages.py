@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from ascend_supervisor.alerts.messages import TEXT_BYTES, Alert, Course, after, alert_of, tells
-from ascend_supervisor.coordination.whole_job import ServerPhase
 from ascend_supervisor.events import Event
+from ascend_supervisor.life import ServerPhase
 from ascend_supervisor.settings.alert_options import ALERT_KINDS, AlertKind
 from tests.alerts.examples import (
     CAUSE,

@@ -9,8 +9,7 @@ from ascend_supervisor.control.history import History
 from ascend_supervisor.control.live_status import Moment, live_status
 from ascend_supervisor.control.protocol import MOST_ANSWER_BYTES, answer_line
 from ascend_supervisor.control.status_answer import PastRestart, PeersStatus, RankRow, ServerRow
-from ascend_supervisor.coordination.whole_job import JobSeen, ServerSeen
-from ascend_supervisor.life import Life, Notified
+from ascend_supervisor.life import JobSeen, Life, Notified, ServerSeen
 from ascend_supervisor.reporters.status_document import Status
 from tests.control.lives import launcher, life, living
 

@@ -12,13 +12,13 @@ from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.platforms import meeting_of
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here, Launcher
-from ascend_supervisor.launchers.common_parts import rank_dir_here
 from ascend_supervisor.launchers.mindspore import MindSporeLauncher
 from ascend_supervisor.launchers.msrun import MsrunLauncher
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.launchers.torch_ddp import TorchDdpLauncher
 from ascend_supervisor.launchers.torchrun import TorchrunLauncher
 from ascend_supervisor.process_spec import ProcessSpec
+from ascend_supervisor.program.premises import rank_dir_here
 from ascend_supervisor.settings.readers import RankDir
 from tests.launchers.test_ranktable import PLACE
 from tests.rank_tables import TWELVE_PODS

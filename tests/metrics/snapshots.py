@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.control.history import History
 from ascend_supervisor.control.live_status import Moment, live_status
-from ascend_supervisor.coordination.whole_job import JobSeen, ServerSeen
+from ascend_supervisor.life import JobSeen, ServerSeen
 from ascend_supervisor.metrics.figures import Snapshot
 from ascend_supervisor.metrics.tally import Tally
 from ascend_supervisor.progress.progress import ProgressStatus

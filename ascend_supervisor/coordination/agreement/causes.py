@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.coordination.agreement.acts import Act
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.failing import first_here
 from ascend_supervisor.coordination.agreement.records import Cause, tellable
 from ascend_supervisor.coordination.agreement.writing import new_epoch
 from ascend_supervisor.errors import DEFECT, UNAVAILABLE
-from ascend_supervisor.evidence.blame import blame
+from ascend_supervisor.evidence.blame import is_caused_elsewhere
 from ascend_supervisor.outcome import (
     MOST_STATUS,
     Completed,
@@ -26,7 +25,7 @@ from ascend_supervisor.outcome import (
 
 def is_consequence(failure: Failure | None) -> bool:
     """Whether it suffers from another rank, as its own words tell."""
-    return failure is not None and blame(failure) is Blame.CONSEQUENCE
+    return failure is not None and is_caused_elsewhere(failure)
 
 
 def correct_cause(case: Case) -> Act | None:

@@ -6,12 +6,11 @@ that another rank, or its own program, is the cause.
 
 from __future__ import annotations
 
-from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.coordination.agreement.case import Case
 from ascend_supervisor.coordination.agreement.history import MOST_KEPT, FirstFailure, is_recent
 from ascend_supervisor.coordination.agreement.records import About
 from ascend_supervisor.coordination.agreement.situation import Self
-from ascend_supervisor.evidence.blame import blame
+from ascend_supervisor.evidence.blame import is_caused_elsewhere
 from ascend_supervisor.evidence.diagnosed import diagnosis_of
 from ascend_supervisor.outcome import Crashed, Failure, Outcome
 from ascend_supervisor.untrusted_text import clipped, printable
@@ -34,7 +33,7 @@ def counts(outcome: Outcome) -> bool:
 
 
 def _is_of_server(failure: Failure) -> bool:
-    if blame(failure) is Blame.CONSEQUENCE:
+    if is_caused_elsewhere(failure):
         return False
     diagnosis = failure.diagnosis or diagnosis_of(failure)
     if diagnosis is None or diagnosis.id in MAY_BE_THE_SERVERS:

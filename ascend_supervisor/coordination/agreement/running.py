@@ -9,7 +9,6 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import Act, RecordChange, StartRanks
 from ascend_supervisor.coordination.agreement.case import Case
@@ -32,9 +31,9 @@ from ascend_supervisor.coordination.agreement.writing import (
     the_end,
     what_follows,
 )
-from ascend_supervisor.coordination.whole_job import loss_of
 from ascend_supervisor.errors import UNAVAILABLE
-from ascend_supervisor.evidence.blame import blame
+from ascend_supervisor.evidence.blame import is_caused_here
+from ascend_supervisor.life import loss_of
 from ascend_supervisor.outcome import SIGNAL_BASE, Crashed, Ended, Failure, Fault, Outcome, Remedy
 
 
@@ -100,7 +99,7 @@ def charge(case: Case) -> Act | None:
     uptime, cause = case.about.pending, case.about.cause
     if case.gathering is None or case.member is None or uptime is None or cause is None:
         return None
-    if (known := _failure_here(case, cause)) is not None and blame(known) is Blame.OWN:
+    if (known := _failure_here(case, cause)) is not None and is_caused_here(known):
         return settled(
             case, Ended(Crashed(known), uptime), replace(cause, failure=known.to_be_sent)
         )
@@ -117,7 +116,7 @@ def may_be_the_clusters(ended: Ended, rules: JobRules) -> bool:
     match ended.decisive:
         case Crashed(failure=failure):
             is_ruled_out = rules.budget.rules_out(failure) is not None
-            return not is_ruled_out and blame(failure) is not Blame.OWN
+            return not is_ruled_out and not is_caused_here(failure)
         case Fault(remedy=remedy):
             return remedy is Remedy.CHARGED
         case _:

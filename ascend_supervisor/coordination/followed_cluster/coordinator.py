@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.causes.cause import Blame
 from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.coordination.alone import FOLLOWED, Alone, Ledger
 from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
@@ -25,7 +24,7 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterWaiting, RankTableUnchanged
 from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.evidence.blame import blame
+from ascend_supervisor.evidence.blame import is_caused_here
 from ascend_supervisor.life import Start
 from ascend_supervisor.outcome import Crashed, Ended, Fault
 from ascend_supervisor.restart_policy import Decision, Restart, Stop
@@ -106,7 +105,7 @@ class FollowedCluster(Alone):
         if not isinstance(outcome, Crashed):
             return False
         failure = outcome.failure
-        return self._ledger.is_never_retried(failure) or blame(failure) is Blame.OWN
+        return self._ledger.is_never_retried(failure) or is_caused_here(failure)
 
     async def _verdict(self, ended: Ended) -> Incident | None:
         """What the cluster says of a failure here, which may be a consequence of its own."""

@@ -43,10 +43,9 @@ from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.tables import Tables, machine_of, place_beside
 from ascend_supervisor.coordination.peers.waiting import telling_waits
 from ascend_supervisor.coordination.peers.words import seen
-from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.peers import PeersJoined, PeersReplaced
-from ascend_supervisor.life import Start
+from ascend_supervisor.life import JobSeen, Start
 from ascend_supervisor.outcome import (
     Completed,
     Ended,

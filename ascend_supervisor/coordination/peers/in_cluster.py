@@ -22,12 +22,11 @@ from ascend_supervisor.coordination.peers.coordinator import Peers
 from ascend_supervisor.coordination.peers.ends import Replaced
 from ascend_supervisor.coordination.peers.meeting import PeersMeeting
 from ascend_supervisor.coordination.peers.tables import WrittenTable
-from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterWaiting
 from ascend_supervisor.events.leftovers import wait_ended
-from ascend_supervisor.life import Start
+from ascend_supervisor.life import JobSeen, Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome, Remedy
 from ascend_supervisor.restart_policy import Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock

@@ -10,7 +10,7 @@ from ascend_supervisor.cluster.rank_table import is_loopback
 from ascend_supervisor.coordination.agreement.history import LeftServer
 from ascend_supervisor.coordination.agreement.records import Epoch, Phase
 from ascend_supervisor.coordination.agreement.view import View, merged
-from ascend_supervisor.coordination.whole_job import ServerPhase, ServerSeen
+from ascend_supervisor.life import ServerPhase, ServerSeen
 
 
 class Word(Struct, frozen=True):

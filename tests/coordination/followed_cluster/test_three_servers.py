@@ -11,9 +11,8 @@ import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, FoundTable, RankTable
-from ascend_supervisor.coordination.whole_job import JobSeen
 from ascend_supervisor.events.supervisor import SupervisorExited
-from ascend_supervisor.life import Life, Start
+from ascend_supervisor.life import JobSeen, Life, Start
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
