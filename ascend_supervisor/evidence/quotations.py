@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from string import ascii_letters, digits
 
 from msgspec import Struct
@@ -44,15 +45,11 @@ def quotations(lines: Sequence[str]) -> list[Quotation]:
 
 
 def _quoted_in(line: str) -> Iterator[str]:
-    for count, end in enumerate(_TYPE_ENDS.finditer(line)):
-        if count == _MOST:
-            return
-        at = len(line[: end.start()].rstrip(_NAME))
-        kind = line[at : end.end()].rstrip(": ('\"")
+    for named in islice(_TYPE_ENDS.finditer(line), _MOST):
+        at = len(line[: named.start()].rstrip(_NAME))
+        kind = line[at : named.end()].rstrip(": ('\"")
         if at and kind[:1].isalpha():
-            yield f"{kind}: {line[end.end() :]}"
-    for count, found in enumerate(_MESSAGES.finditer(line)):
-        if count == _MOST:
-            return
+            yield f"{kind}: {line[named.end() :]}"
+    for found in islice(_MESSAGES.finditer(line), _MOST):
         end = found.end() if found["ModuleNotFoundError"] else len(line)
         yield f"{found.lastgroup}: {line[found.start() : end]}"
