@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import asyncio
+import os
+import signal
+from pathlib import Path, PurePath
 
+import anyio.lowlevel
 from msgspec.structs import replace
 
-from ascend_supervisor.doctor.users_command import environs_of_ranks
+from ascend_supervisor.doctor.users_command import SECONDS, UsersCommand, environs_of_ranks
 from ascend_supervisor.life import Plan
 from ascend_supervisor.process_spec import ProcessSpec
+from ascend_supervisor.processes.children import Children
 from tests.probes.lives import life
 
 
@@ -39,3 +44,23 @@ def test_without_a_known_rank_there_is_nobody_to_ask():
     without = plan(spec(title="the command", leads_ranks=True))
     start = replace(without.start, entry=replace(without.start.entry, devices=()))
     assert environs_of_ranks(replace(without, start=start)) == {}
+
+
+async def test_a_command_that_does_not_end_is_killed_and_the_server_is_not_fit(tmp_path):
+    """After 0.5 s here, in truth after a minute."""
+    children = Children()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, children.reap)
+    words, pid = ("sh", "-c", "echo $$ > pid; echo waits; exec sleep 600"), Path(tmp_path, "pid")
+    output = tmp_path / "output.txt"
+    check = UsersCommand(
+        words, children, os.environ, str(tmp_path), output, anyio.lowlevel.checkpoint, 0.5
+    )
+    try:
+        with anyio.fail_after(60):
+            (row,) = (await check.early()).rows
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
+    assert row.verdict == "unfit"
+    assert "sh has not ended within 0.5 s, and was killed" in row.found
+    assert not Path("/proc", pid.read_text().strip()).exists()
+    assert SECONDS == 60
