@@ -15,10 +15,11 @@ from ascend_supervisor.evidence.speakers import without_warnings
 
 _ALONE = pattern(
     r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)(?:: ?\S|:?\s*$)"
-    r"|(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,60}: \S",
+    r"|(?:socket|ssl|struct|zlib|zipfile|gzip|tarfile|lzma|pickle|sqlite3|binascii|subprocess)"
+    r"\.[A-Za-z]{1,60}: \S|(?:[a-z_]\w{0,60}\.){1,8}(?:errors?|exceptions?|exc)\.[A-Z]\w{0,60}: \S",
     re.ASCII,
 )
-"""A type by its name, or with the name of its module."""
+"""A type by its name or by that of its module: loggers have other names of this form."""
 _IN_RECORD = pattern(rf"(?:(?:[\]:|>)-]|ERROR|CRITICAL) {{1,4}}|:)(?={_ALONE.pattern})", re.ASCII)
 _SEVERE = frozenset({"error", "critical"})
 _BETWEEN = pattern(r"\s|$|During handling of |The above exception was ")

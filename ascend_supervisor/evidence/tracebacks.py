@@ -31,7 +31,10 @@ ASIDE = pattern(
 _OF_C10D = pattern(r"\[[EWF](?:\d{3,4} [\d:.]+)? \w+\.(?:cpp|cc|ts):\d+\]", re.ASCII)
 """What torch's or torch_npu's threads log: of no exception."""
 _LEAD_LINES = 40
-_PLAINLY = pattern(r"[\w.]*(?:Error|Exception|NotFound|Interrupt|Iteration|Exit)(?:: ?|$)")
+_PLAINLY = pattern(
+    r"[\w.]*(?:Error|Exception|NotFound|Interrupt|Iteration|Exit)(?:: ?|$)"
+    r"|(?:[A-Za-z_]\w*\.)+(?:[A-Z]\w*|\w*error)(?:: |$)"
+)
 """What follows frames without a header: a log may begin within a traceback, or be filtered."""
 _STACK = pattern(r"Stack \(most recent call last\)|.*\(most recent call first\)")
 _REPEATED = pattern(r"\[Previous line repeated \d+ more times?\]", re.ASCII)

@@ -50,6 +50,10 @@ def test_a_traceback_that_is_cut_anywhere_tells_its_cause(first, mark):
         ((f"2026-01-01 00:00:00,123 - train - ERROR - {FULL}",), "disk-full"),
         ((f"CRITICAL:train:{SKIPPED}",), "file-missing"),
         (HUB, "hub-unreachable"),
+        (
+            ("socket.gaierror: [Errno -3] Temporary failure in name resolution",),
+            "name-server-silent",
+        ),
         (("ValueError: 3 of 4", FULL, "", "2026-01-01 00:00:00 INFO closed"), "disk-full"),
         ((*TRACEBACK[:-1], *raising(NAMED)), "module-attribute-missing"),
     ],
@@ -58,10 +62,16 @@ def test_the_exception_that_a_log_ends_with_tells_its_cause(lines, id_):
     assert told(failure(*lines)).id == id_
 
 
+def test_a_type_of_any_name_follows_the_frames_of_a_cut_traceback():
+    end = "socket.gaierror: [Errno -2] Name or service not known"
+    assert told(failure(*TRACEBACK[3:-1], end)).id == "name-unknown"
+
+
 @pytest.mark.parametrize(
     "lines",
     [
         (SKIPPED, *WENT_ON),
+        ("trainer.Trainer: No module named 'apex', amp is off", "trainer.error: 0.03", "done"),
         (f"2026-01-01 00:00:00,123 - data - WARNING - {SKIPPED}",),
         (f"2026-01-01 00:00:00,123 - data - INFO - {SKIPPED}",),
         (f"skipped because of {SKIPPED}",),
