@@ -17,6 +17,8 @@ from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.causes.healthy import grown, healthy_logs
 from tests.cost import cost, cpu_seconds
 
+pytestmark = pytest.mark.one_python
+
 ROWS = tuple(CAUSES.values())
 SIGNS = [(row, sign) for row in ROWS for sign in row.signs]
 PARTS = [sign.seen.removeprefix("^").split("*") for row in ROWS for sign in row.signs]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +14,23 @@ from tests.running import Running
 
 
 @pytest.fixture(scope="session")
-def undisturbed_digests(tmp_path_factory) -> list[str]:
-    """What every rank's parameters are in the end."""
+def undisturbed_digests(tmp_path_factory, worker_id) -> list[str]:
+    """What every rank's parameters are in the end; the workers of a run train only once."""
+    made: Path = tmp_path_factory.getbasetemp()
+    kept = (made if worker_id == "master" else made.parent) / "undisturbed.json"
+    with kept.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not kept.stat().st_size:
+            file.write(json.dumps(_trained(tmp_path_factory.mktemp("undisturbed"))))
+            file.flush()
+        return list(json.loads(kept.read_text()))
 
+
+def _trained(root: Path) -> list[str]:
     def supervised(*arguments: str, **options: Any) -> Running:
         return Running(options.pop("root"), *arguments, **options)
 
-    job = train(supervised, tmp_path_factory.mktemp("undisturbed"))
+    job = train(supervised, root)
     try:
         assert ended(job) == 0
         assert begun(job, 0) == ["generation 0 of 4 ranks begins at step 0"] * 4

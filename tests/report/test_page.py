@@ -17,6 +17,8 @@ from ascend_supervisor.report.words import LANGUAGES, WORDS
 from tests.report.chromium import DARK, measured, needs_chromium, shown
 from tests.report.logs import DONE, HANGS, LOSING, NAN, on
 
+pytestmark = pytest.mark.one_python
+
 PHONE = 390
 
 

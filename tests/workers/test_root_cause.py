@@ -162,7 +162,8 @@ def test_it_says_what_its_words_mean_and_where_to_look():
 
 def test_it_says_who_when_how_and_the_last_lines():
     assert failure_text(FAILURE) == (
-        "rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s\n"
+        "rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s: "
+        "ValueError: no such file\n"
         "the last lines of /tmp/log/job-proc-rank-3-device-3.txt:\n"
         "  Traceback (most recent call last):\n"
         "  ValueError: no such file"
@@ -225,7 +226,7 @@ def test_a_process_that_the_kernel_killed_beside_the_rank_is_told_in_the_headlin
     assert cause_in_short(ended) == (
         "rank 3 failed first, in generation 2: it exited with status 1 after 12.3 s; memory ran "
         "out before that: the kernel's OOM killer killed a process of our memory cgroup, such as a "
-        "child of a rank (oom_kill rose from 3 to 5)"
+        "child of a rank (oom_kill rose from 3 to 5): ValueError: no such file"
     )
 
 
