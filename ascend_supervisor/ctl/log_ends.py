@@ -28,7 +28,7 @@ from ascend_supervisor.ctl.archived_logs import (
     is_archive,
     is_log,
 )
-from ascend_supervisor.ctl.carried_logs import Carrier, carrier_of
+from ascend_supervisor.ctl.container_logs import Carrier, carrier_of
 from ascend_supervisor.ctl.log_starts import LogStart, start_in
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.files.regular_file import NotRegular, reason_of

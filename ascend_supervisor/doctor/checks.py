@@ -16,11 +16,12 @@ from ascend_supervisor.doctor.cann import cann_environment, packages, versions
 from ascend_supervisor.doctor.check import Ask, ThisServer, unknown
 from ascend_supervisor.doctor.disks import access, old_plogs, room_on_disks, termination_file
 from ascend_supervisor.doctor.etcd_and_clock import etcd_and_clock
-from ascend_supervisor.doctor.limits import limits, shared_memory
+from ascend_supervisor.doctor.limits import limits
 from ascend_supervisor.doctor.names_of_servers import names_of_servers
 from ascend_supervisor.doctor.npus import devices, ecc, npu_health, npu_links
 from ascend_supervisor.doctor.other_processes import held_devices, left_processes
 from ascend_supervisor.doctor.ports import ports, reserved_ports
+from ascend_supervisor.doctor.shared_memory import shared_memory
 from ascend_supervisor.events.server import Result
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.scarcity import NoThread

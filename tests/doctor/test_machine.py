@@ -14,9 +14,10 @@ import pytest
 from ascend_supervisor.doctor.check import ThisServer
 from ascend_supervisor.doctor.checks import OF_THE_PLAN, OF_THE_SERVER, ONLY_ASKED, checkup
 from ascend_supervisor.doctor.disks import access, old_plogs, termination_file
-from ascend_supervisor.doctor.limits import limits, shared_memory
+from ascend_supervisor.doctor.limits import limits
 from ascend_supervisor.doctor.npus import OF_THE_DRIVER
 from ascend_supervisor.doctor.other_processes import held_devices, left_processes
+from ascend_supervisor.doctor.shared_memory import shared_memory
 from ascend_supervisor.settings.user_variables import OWNER
 from tests.doctor.programs import ask
 from tests.doctor.servers import only, server, verdicts

@@ -9,7 +9,7 @@ from itertools import count, zip_longest
 import pytest
 
 from ascend_supervisor.ctl.archived_logs import END_BYTES
-from ascend_supervisor.ctl.carried_logs import MOST_SOURCES, carrier_of
+from ascend_supervisor.ctl.container_logs import MOST_SOURCES, carrier_of
 from tests.ctl.calling import ctl
 
 FULL = """step 1
