@@ -30,7 +30,7 @@ MACHINE := $(shell dpkg --print-architecture 2>/dev/null)
 # Tests start hundreds of interpreters, and each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests wait more than they compute.
-AT_ONCE := 9
+AT_ONCE := 6
 PYTEST := $(PYTHON) -m pytest
 IN_PARALLEL := -n $(AT_ONCE) --dist worksteal
 # Frameworks compute, and wait for each other: more of them at once only delay one another.

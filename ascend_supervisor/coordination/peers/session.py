@@ -61,6 +61,8 @@ from ascend_supervisor.outcome import Reached
 KEEP_ALIVE, KEEP_ALIVE_AGAIN = 1 / 3, 1 / 12
 """TTLs before our lease is kept again, and after it could not be: two requests that get no answer
 for a quarter of it are over before it ends."""
+REQUEST_SECONDS, OF_SHORT_TTL = 0.5, 1 / 4
+"""Sooner by what a request takes on a busy machine: much of a TTL of seconds."""
 JOB_SECONDS, MOST_JOB_SECONDS = 60.0, 900.0
 """How often the lease of the job's records is kept, by one server after another, and how often by
 each at least. It lasts an hour."""
@@ -162,14 +164,15 @@ class Session:
     async def stay_alive(self) -> NoReturn:
         every = min(JOB_SECONDS * self._rules.servers, MOST_JOB_SECONDS)
         kept = boot_time() - every * random.random()  # noqa: S311
-        pause = self._rules.ttl * KEEP_ALIVE
+        usual = max(self._rules.ttl * KEEP_ALIVE - REQUEST_SECONDS, self._rules.ttl * OF_SHORT_TTL)
+        pause = usual
         while True:
             await anyio.sleep(pause)
             if self.memory.index is None and not self.memory.offers:
                 continue
             sent = boot_time()
             remains = await self._asked("keepalive", self._store.keep_alive)
-            pause = self._rules.ttl * (KEEP_ALIVE if remains is not None else KEEP_ALIVE_AGAIN)
+            pause = usual if remains is not None else self._rules.ttl * KEEP_ALIVE_AGAIN
             if remains is None:
                 continue
             was = self.memory.misses_own_keys
