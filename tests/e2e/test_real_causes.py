@@ -124,7 +124,7 @@ def test_what_ended_one_rank_is_the_cause_and_not_that_the_others_lost_it(superv
     fails = "{'lr': 1}['learning_rate'] if dist.get_rank() else None"
     words = ("--standalone", "2", "--master-port", str(free_port()), "--drain", "20")
     job = supervised(*words, *python(MEET.format(fails)), deadline=RUN_SECONDS, environ=ENVIRON)
-    assert job.end() == 1
+    assert job.end() in {1, 134}  # gloo's threads may abort the rank while its Python ends
     (known,) = (event["diagnosis"] for event in job.all("generation.ended"))
     assert (known["id"], known["rank"], known["is_consequence"]) == ("key-missing", 1, False)
     assert any("Connection closed by peer" in line for line in job.said(0))

@@ -58,11 +58,9 @@ from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.outcome import Reached
 
-KEEP_ALIVE, KEEP_ALIVE_AGAIN = 1 / 3, 1 / 12
-"""TTLs before our lease is kept again, and after it could not be: two requests that get no answer
-for a quarter of it are over before it ends."""
-REQUEST_SECONDS, OF_SHORT_TTL = 0.5, 1 / 4
-"""Sooner by what a request takes on a busy machine: much of a TTL of seconds."""
+KEEP_ALIVE, KEEP_ALIVE_OF_MANY, KEEP_ALIVE_AGAIN = 1 / 4, 1 / 3, 1 / 12
+"""TTLs before our lease is kept again, and after it could not be. A request is given up after a
+quarter of one: three begin before the lease ends, of many servers two."""
 JOB_SECONDS, MOST_JOB_SECONDS = 60.0, 900.0
 """How often the lease of the job's records is kept, by one server after another, and how often by
 each at least. It lasts an hour."""
@@ -164,17 +162,17 @@ class Session:
     async def stay_alive(self) -> NoReturn:
         every = min(JOB_SECONDS * self._rules.servers, MOST_JOB_SECONDS)
         kept = boot_time() - every * random.random()  # noqa: S311
-        usual = max(self._rules.ttl * KEEP_ALIVE - REQUEST_SECONDS, self._rules.ttl * OF_SHORT_TTL)
-        pause = usual
+        pause = KEEP_ALIVE
         while True:
-            await anyio.sleep(pause)
+            await anyio.sleep(self._rules.ttl * pause)
             if self.memory.index is None and not self.memory.offers:
                 continue
             sent = boot_time()
             remains = await self._asked("keepalive", self._store.keep_alive)
-            pause = usual if remains is not None else self._rules.ttl * KEEP_ALIVE_AGAIN
             if remains is None:
+                pause = KEEP_ALIVE_AGAIN
                 continue
+            pause = KEEP_ALIVE if self._near is None else KEEP_ALIVE_OF_MANY
             was = self.memory.misses_own_keys
             self._remember(KeptAlive(remains), sent)
             if not remains and not was:
