@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
 import pytest
 
 from tests.doctor.programs import npu_smi, path_with
+from tests.faults.facilities import CGROUPS, cgroup
 from tests.rank_tables import WITHOUT_ADDRESSES, data
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
@@ -147,7 +149,10 @@ if [ "$*" = "info -t health -i 2 -c 0" ]; then echo "Error Code : 80C98001"; fi
 
 @pytest.fixture
 def npu_server(supervised, tmp_path):
-    """``npu_server(shell, **environ)``: a job on a server with four NPUs, after these commands."""
+    """``npu_server(shell, **environ)``: a job on a server with four NPUs, after these commands.
+
+    Its rank table is TABLE; without it the job has no other server.
+    """
     dev, logs, ascend = tmp_path / "dev", tmp_path / "modelarts" / "log", tmp_path / "Ascend"
     for place in (dev, logs, ascend / "driver", ascend / "firmware", ascend / "lib64"):
         place.mkdir(parents=True)
@@ -164,9 +169,9 @@ def npu_server(supervised, tmp_path):
     rank = tmp_path / "rank.py"
     rank.write_text("import time; time.sleep(0.1)")
     table = tmp_path / "table.json"
-    table.write_bytes(data(WITHOUT_ADDRESSES))
 
     def start(shell, *words, **environ):
+        table.write_bytes(environ.pop("TABLE", data(WITHOUT_ADDRESSES)))
         npu_smi(tmp_path, "OK", "OK", environ.pop("HEALTH", "OK"), "OK", more=HEALTHY)
         places = {"LOGS": logs, "ASCEND": ascend, "SITE": site}
         usual = {"LD_LIBRARY_PATH": f"{ascend}/lib64", **path_with(tmp_path)}
@@ -211,6 +216,46 @@ def test_a_fault_of_the_server_is_named_before_a_rank_starts(npu_server, fault):
 def test_a_healthy_server_with_npus_is_not_mentioned(npu_server):
     job = npu_server("")
     assert job.end() == 0
+    assert job.all("server.checked") == []
+
+
+ONLY_V2 = """
+umount -R /sys/fs/cgroup
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+"""
+
+
+def test_a_healthy_server_with_npus_in_cgroup_v2_is_not_mentioned(npu_server):
+    job = npu_server(ONLY_V2)
+    assert job.end() == 0
+    assert job.all("server.checked") == []
+
+
+def test_a_healthy_server_with_npus_and_limits_of_cgroup_v1_is_not_mentioned(npu_server):
+    with cgroup("pids", max="400") as pids, cgroup("memory", limit_in_bytes=str(6 << 30)) as memory:
+        if not (CGROUPS / "pids").is_dir():
+            pytest.skip("this machine has no cgroup v1")
+        job = npu_server("".join(f"echo 0 > {group}/cgroup.procs\n" for group in (pids, memory)))
+        assert job.end() == 0
+    assert job.all("server.checked") == []
+
+
+def test_a_healthy_server_of_a_job_of_512_ranks_is_not_mentioned(npu_server):
+    servers = [
+        {
+            "server_id": f"10.0.0.{server}",
+            "device": [
+                {"device_id": str(n), "device_ip": f"192.168.{server}.{n}", "rank_id": str(rank)}
+                for n, rank in enumerate(range(4 * server, 4 * server + 4))
+            ],
+        }
+        for server in range(128)
+    ]
+    table = {"version": "1.0", "server_count": "128", "status": "completed", "server_list": servers}
+    job = npu_server("", TABLE=json.dumps(table).encode())
+    assert job.end() == 0
+    assert len(job.all("process.exited")) == 4
+    assert job.all("rank_table.ready")[0]["world_size"] == 512
     assert job.all("server.checked") == []
 
 
