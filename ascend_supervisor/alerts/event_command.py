@@ -19,8 +19,8 @@ from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.output.json_lines import Origin
-from ascend_supervisor.processes.answer import Pipe, end_group, open_pipe
 from ascend_supervisor.processes.children import Child
+from ascend_supervisor.processes.helper_program import Pipe, end_group, open_pipe
 from ascend_supervisor.processes.kernel import memory_file
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid

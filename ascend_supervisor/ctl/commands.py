@@ -228,8 +228,8 @@ def _explain(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
     from ascend_supervisor.causes.diagnosis import language_of  # noqa: PLC0415
     from ascend_supervisor.ctl.explain import as_json, as_text, sorted_causes  # noqa: PLC0415
     from ascend_supervisor.ctl.explained_log import explained_log  # noqa: PLC0415
-    from ascend_supervisor.ctl.log_ends import log_ends  # noqa: PLC0415
     from ascend_supervisor.ctl.log_starts import of_last_starts  # noqa: PLC0415
+    from ascend_supervisor.ctl.logs_to_explain import log_ends  # noqa: PLC0415
 
     read: list[ExplainedLog] = []
     refused = 0

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from ascend_supervisor.causes.diagnosis import Diagnosis, diagnosis_by
 from ascend_supervisor.causes.table import CAUSES
-from ascend_supervisor.ctl.log_ends import LogEnd
 from ascend_supervisor.ctl.log_starts import LogStart
+from ascend_supervisor.ctl.logs_to_explain import LogEnd
 from ascend_supervisor.ctl.text_console import is_text_console, output_in, said_of_end
 from ascend_supervisor.evidence.diagnosed import shown_cause
 from ascend_supervisor.evidence.last_words import UNCAUGHT, words_of

@@ -12,8 +12,8 @@ from shlex import quote
 
 import anyio
 
-from ascend_supervisor.processes.answer import Pipe, open_pipe, status_within
 from ascend_supervisor.processes.children import Child, Children
+from ascend_supervisor.processes.helper_program import Pipe, open_pipe, status_within
 from ascend_supervisor.processes.ownership import Known, Ownership
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import description

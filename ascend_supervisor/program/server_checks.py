@@ -20,8 +20,8 @@ from ascend_supervisor.life import Plan
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.server_check import Examiner, ServerCheck
 from ascend_supervisor.process_spec import changed
-from ascend_supervisor.processes.answer import Question, answer_to
 from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.helper_program import Question, answer_to
 from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.program_output import ProgramOutput, trouble_of
 from ascend_supervisor.processes.shell_file import Changes
@@ -32,7 +32,7 @@ from ascend_supervisor.workers.runtime import Runtime
 
 if TYPE_CHECKING:
     from ascend_supervisor.doctor.check import Checked
-    from ascend_supervisor.doctor.users_command import UsersCommand
+    from ascend_supervisor.doctor.server_check_command import UsersCommand
 
 
 SWEEP_SECONDS = 1.0
@@ -106,7 +106,7 @@ class _Own:
 def _users(
     program: EventProgram, given: Premises, environ: Mapping[str, str], runtime: Runtime
 ) -> UsersCommand:
-    from ascend_supervisor.doctor.users_command import UsersCommand  # noqa: PLC0415  (seldom)
+    from ascend_supervisor.doctor.server_check_command import UsersCommand  # noqa: PLC0415  (seldom)
 
     place, children, nothing = given.place, runtime.children, Known()
     sweep = partial(

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from ascend_supervisor.processes import proc
-from ascend_supervisor.processes.answer import ProgramSaid, Question, answer_to
 from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.helper_program import ProgramSaid, Question, answer_to
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.stacks.seen import STOPPED, PythonThread
 from ascend_supervisor.untrusted_text import printable

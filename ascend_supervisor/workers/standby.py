@@ -24,9 +24,9 @@ from msgspec import Struct
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes import proc
-from ascend_supervisor.processes.answer import CHUNK_BYTES, open_pipe
 from ascend_supervisor.processes.children import Child, Children
 from ascend_supervisor.processes.descriptors import open_files
+from ascend_supervisor.processes.helper_program import CHUNK_BYTES, open_pipe
 from ascend_supervisor.processes.kernel import memory_file
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.scheduling import (

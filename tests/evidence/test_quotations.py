@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.ctl.explained_log import explained_log
-from ascend_supervisor.ctl.log_ends import LogEnd
+from ascend_supervisor.ctl.logs_to_explain import LogEnd
 from ascend_supervisor.evidence.diagnosed import diagnosis_of
 from ascend_supervisor.evidence.quotations import quotations
 from tests.cost import cpu_seconds

@@ -16,8 +16,8 @@ from ascend_supervisor.files.regular_file import reason_of, write_atomically
 from ascend_supervisor.life import Plan
 from ascend_supervisor.outcome import ExitStatus
 from ascend_supervisor.process_spec import changed
-from ascend_supervisor.processes.answer import ProgramSaid, Question, answer_to
 from ascend_supervisor.processes.children import Children
+from ascend_supervisor.processes.helper_program import ProgramSaid, Question, answer_to
 from ascend_supervisor.processes.secrets import masked
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.untrusted_text import clipped, printable

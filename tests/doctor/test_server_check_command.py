@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 import anyio.lowlevel
 from msgspec.structs import replace
 
-from ascend_supervisor.doctor.users_command import SECONDS, UsersCommand, environs_of_ranks
+from ascend_supervisor.doctor.server_check_command import SECONDS, UsersCommand, environs_of_ranks
 from ascend_supervisor.life import Plan
 from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.children import Children

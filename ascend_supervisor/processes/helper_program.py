@@ -1,4 +1,4 @@
-"""What a program says within a time, as a process of ours beside others; then it is killed.
+"""What a helper program says within a time, as our child beside the ranks; then it is killed.
 
 For a supervisor: Children own every waitpid. ``program_output`` is for a program that has none.
 """
