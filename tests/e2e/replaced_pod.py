@@ -15,7 +15,7 @@ from typing import Any
 from tests.running import Running
 from tests.two_servers import Server
 
-CARDS = 2
+CARDS = 1
 """Of each pod."""
 AS_PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
@@ -146,7 +146,7 @@ def survives_one_incident(pod: Running) -> tuple[dict[str, Any], dict[str, Any]]
 
 def begun(pod: Running, generation: int) -> set[str]:
     """The steps in which the ranks of a pod began; all of them said so."""
-    return _said(pod, generation, r"of 4 ranks begins at step (\d+)")
+    return _said(pod, generation, r"of 2 ranks begins at step (\d+)")
 
 
 def digests(pod: Running, generation: int, ranks: int = CARDS) -> set[str]:

@@ -1,4 +1,4 @@
-"""A real training on two servers that agree through etcd: PyTorch's DDP with gloo, 2 ranks each."""
+"""A real training on two servers that agree through etcd: PyTorch's DDP, a rank on each."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ pytestmark = [
 ]
 
 SPARE = 2
-LOST = ("2", "6")
+LOST = ("1", "6")
 """The rank that is lost, and in which step."""
 SCRIPT = Path(here).with_name("train_ddp.py")
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, supervised: Callable[..., Running]) -> Iterator[Cluster]:
-    with cabled_servers(tmp_path, 2, 2, supervised, spares=1) as made:
+    with cabled_servers(tmp_path, 2, 1, supervised, spares=1) as made:
         yield made
 
 
 def test_a_training_that_lost_a_rank_then_two_supervisors_ends_bit_identical(
     undisturbed_digests, cluster
 ):
-    """Rank 2 in step 6, its supervisor in step 10, and in step 10 the one that took its place.
+    """Rank 1 in step 6, its supervisor in step 10, and in step 10 the one that took its place.
 
-    The four ranks of one server, where nothing happened, end with the same parameters.
+    The two ranks of one server, where nothing happened, end with the same parameters.
     """
     servers = [start(cluster, index, *LOST) for index in (0, 1)]
     assert servers[1].end() == 128 + signal.SIGKILL
@@ -51,10 +51,10 @@ def test_a_training_that_lost_a_rank_then_two_supervisors_ends_bit_identical(
     assert digests(ended(servers), generation=3) == undisturbed_digests
     for generation in (2, 3):
         assert (
-            begun(servers, generation)[0] == f"generation {generation} of 4 ranks begins at step 8"
+            begun(servers, generation)[0] == f"generation {generation} of 2 ranks begins at step 8"
         )
     restarts = servers[0].all("restart.scheduled")
-    assert restarts[0]["cause"] == "server 1: rank 2 was killed by SIGKILL"
+    assert restarts[0]["cause"] == "server 1: rank 1 was killed by SIGKILL"
     assert [restart["restarts_left"] for restart in restarts] == [2, 1, 0]
     assert not servers[0].survivors()
     assert not servers[1].survivors()
@@ -65,7 +65,7 @@ def start(cluster: Cluster, index: int, *victim: str) -> Running:
         index,
         *("--", sys.executable, str(SCRIPT), str(cluster.root / "checkpoint.pt"), *victim),
         job="training",
-        environ={"OMP_NUM_THREADS": "1", "ORPHAN": "2", "ORPHANED_AT": "10"},
+        environ={"OMP_NUM_THREADS": "1", "ORPHAN": "1", "ORPHANED_AT": "10"},
     )
 
 

@@ -40,7 +40,7 @@ os._exit(0)
 def cluster(tmp_path: Path, supervised: Callable[..., Running]) -> Iterator[Cluster]:
     if not Path(sys.executable).with_name("torchrun").exists():
         pytest.skip("torchrun is not installed: .venv/bin/pip install --group e2e")
-    with cabled_servers(tmp_path, 2, 2, supervised) as made:
+    with cabled_servers(tmp_path, 2, 1, supervised) as made:
         yield made
 
 
@@ -54,5 +54,5 @@ def test_torchrun_meets_again_at_the_same_port_after_its_first_worker_was_killed
         (restart,) = server.all("restart.scheduled")
         assert restart["cause"] == "server 0: torchrun exited with status 1"
         said = {event["msg"] for event in server.all("output", generation=1)}
-        assert {f"rank {2 * index + local} of 4: the sum is 10" for local in (0, 1)} <= said
+        assert f"rank {index} of 2: the sum is 3" in said
         assert not server.survivors()

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 SCRIPT = Path(here).with_name("train_ddp.py")
-CARDS = 2
+CARDS = 1
 Train = Callable[..., list[Running]]
 
 
@@ -38,7 +38,7 @@ def servers() -> Iterator[tuple[Server, Server]]:
 
 @pytest.fixture
 def train(servers, supervised, tmp_path) -> Train:
-    """``train(pods, *options)`` runs two ranks in each of both pods."""
+    """``train(pods, *options)`` runs a rank in each of both pods."""
 
     def start(pods: list[Variables], *options: str) -> list[Running]:
         script = (sys.executable, str(SCRIPT), str(tmp_path / "checkpoint.pt"))
@@ -57,7 +57,7 @@ def of_kubeflow() -> list[Variables]:
     return [{**trainer_v2(CARDS, 2, node), **reached} for node in range(2)]
 
 
-BEGINS = re.compile(r"generation 0 of 4 ranks begins at step 0")
+BEGINS = re.compile(r"generation 0 of 2 ranks begins at step 0")
 DIGEST = re.compile(r"parameters ([0-9a-f]{64})")
 
 

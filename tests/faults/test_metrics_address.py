@@ -99,6 +99,8 @@ there()
 }
 
 
+# A client comes over TCP, which is the same whoever we are.
+@pytest.mark.parametrize("way", ["ordinary"], indirect=True)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_whatever_clients_do_probes_are_answered_and_no_rank_notices(bad_day, way, attack):
     port = free_port()
