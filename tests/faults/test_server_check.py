@@ -203,6 +203,7 @@ def test_a_fault_of_the_server_is_named_before_a_rank_starts(npu_server, fault):
     reasons = (*event["unfit"], *event["warnings"])
     assert any(told in reason for reason in reasons)
     assert event["verdict"] == ("unfit" if code else "warning")
+    assert event["seconds"] < 10
     assert job.end() == code
     order = [one["event"] for one in job.events]
     if code:
