@@ -30,7 +30,11 @@ def notes() -> list[str]:
 
 @pytest.fixture
 async def source(tmp_path: Path, notes: list[str]) -> AsyncIterator[Source]:
-    """``await source(text)`` sources a file with this text."""
+    """``await source(text)`` sources a file with this text, as a supervisor does.
+
+    It adopts orphans, so that it sees the end of each: one that dies has no environment any more.
+    """
+    become_subreaper()
     children = Children()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGCHLD, children.reap)
@@ -153,7 +157,6 @@ async def test_nothing_is_told_of_a_silent_file(source, notes):
 
 async def test_a_process_that_it_leaves_is_killed_and_told(source, notes, tmp_path):
     """An agent like that of ssh: its variables are of no use then."""
-    become_subreaper()
     agent = (
         f"echo $$ >{tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; while sleep 0.05; do :; done"
     )
