@@ -17,7 +17,7 @@ from ascend_supervisor.outcome import ExitStatus, Failure
 from tests.causes.healthy import grown, healthy_logs
 from tests.cost import cost, cpu_seconds
 
-pytestmark = pytest.mark.one_python
+pytestmark = pytest.mark.thorough
 
 ROWS = tuple(CAUSES.values())
 SIGNS = [(row, sign) for row in ROWS for sign in row.signs]

@@ -310,6 +310,7 @@ def test_lines_are_followed_through_rotations(tmp_path, words):
         assert told == list(range(0, 1000, step))
 
 
+@pytest.mark.thorough
 def test_files_are_searched_while_they_rotate(tmp_path):
     """What was there at the start is found once, whatever is renamed meanwhile."""
     file = LogFile(tmp_path / "log-0", Rotation(20_000, 1000), lambda: head(0).encode())

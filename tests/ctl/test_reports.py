@@ -165,7 +165,7 @@ def many(server: int) -> Iterator[dict[str, Any]]:
     yield event("supervisor.exited", 1000 * GENERATIONS + 10, exit_code=1, reason="no restart left")
 
 
-@pytest.mark.one_python
+@pytest.mark.thorough
 def test_a_hundred_thousand_events_of_64_servers_are_a_page_in_three_seconds(tmp_path):
     files = [
         written(tmp_path / f"{server}.jsonl", on(f"pod-{server:02}", many(server)))

@@ -134,7 +134,7 @@ def test_several_servers_are_several_processes_and_spans_of_a_track_are_nested(s
         assert all(end <= later or until <= end for (_, end), (later, until) in pairwise(found))
 
 
-@pytest.mark.one_python
+@pytest.mark.thorough
 def test_a_hundred_thousand_events_take_less_than_two_seconds(tmp_path):
     lives = EVENTS // 10
     events = [

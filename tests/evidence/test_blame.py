@@ -253,6 +253,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("line", HOSTILE)
 @pytest.mark.parametrize("before", ["", FRAMES, "Traceback (most recent call last):\n"])
 def test_no_line_keeps_the_search_for_long(line, before):

@@ -112,6 +112,7 @@ def test_no_two_names_are_the_same():
         assert one.getsockname() != other.getsockname()
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_removed_at_once_is_no_error(tmp_path):
     path = tmp_path / "socket"
     words = (sys.executable, "-c", CLEANER, str(path))

@@ -180,6 +180,7 @@ def test_a_named_secret_never_comes_through(name, secret, others):
         assert secret not in " ".join(told[len(others) : len(told) - len(others)]).replace(name, "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "piece",
     [

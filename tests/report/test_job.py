@@ -399,6 +399,7 @@ def test_lines_of_ranks_steer_no_terminal():
 JUNK = [None, True, "x", -1, 1.5, 10**18, float("nan"), [], {}, [None], {"a": "b"}]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("junk", JUNK)
 def test_nothing_in_an_event_is_trusted(junk):
     for key in {key for one in LOSING for key in one}:

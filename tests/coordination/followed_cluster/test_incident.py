@@ -161,6 +161,7 @@ def test_an_incident_is_one_restart(story: Story, history: list[str]) -> None:
     assert played(*story) == history
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "story",
     [
