@@ -84,15 +84,16 @@ def _logs(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
         print_logs,
     )
     from ascend_supervisor.ctl.state import read_state_file  # noqa: PLC0415
-    from ascend_supervisor.output import terminal  # noqa: PLC0415
+    from ascend_supervisor.output.terminal import terminal_of  # noqa: PLC0415
+    from ascend_supervisor.untrusted_text import coloured, harmless  # noqa: PLC0415
 
     source = _source(arguments)
     state = _state(arguments, environ)
     wanted = Wanted(tuple(arguments.ranks))
-    elsewhere = None if wanted.is_one_rank else terminal.harmless
+    elsewhere = None if wanted.is_one_rank else harmless
     is_terminal = os.isatty(STDOUT)
-    in_colour = terminal.terminal_of(environ, arguments.color).has_colours(is_terminal=is_terminal)
-    on_terminal = terminal.coloured if in_colour else terminal.harmless
+    in_colour = terminal_of(environ, arguments.color).has_colours(is_terminal=is_terminal)
+    on_terminal = coloured if in_colour else harmless
     shown = on_terminal if is_terminal or in_colour else elsewhere
     between = APART if arguments.context else b""
     logs = RankLogsShown(wanted, out.put, shown, source, in_colour, arguments.merge, between)

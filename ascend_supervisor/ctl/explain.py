@@ -8,9 +8,8 @@ from ascend_supervisor.causes.diagnosis import Diagnosis, Language
 from ascend_supervisor.causes.table import consequences
 from ascend_supervisor.ctl.explained_log import ExplainedLog
 from ascend_supervisor.files.to_json import to_json
-from ascend_supervisor.output.terminal import harmless_text
 from ascend_supervisor.phrases import run_text, runs
-from ascend_supervisor.untrusted_text import clipped, plain
+from ascend_supervisor.untrusted_text import clipped, harmless_text, plain
 
 MOST_CHARACTERS = 300
 """Of a line that is shown."""

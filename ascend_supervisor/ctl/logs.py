@@ -15,11 +15,11 @@ from ascend_supervisor.ctl.out import Gathered
 from ascend_supervisor.ctl.state import State, StateUnknown
 from ascend_supervisor.ctl.table_files import spans
 from ascend_supervisor.output.growing_logs import PutBytes, Tail, follow
-from ascend_supervisor.output.terminal import Label, Shown, named_label, rank_label
+from ascend_supervisor.output.terminal import Label, named_label, rank_label
 from ascend_supervisor.output.text_lines import MOST_SECONDS, UNFINISHED_SECONDS, TextLines
 from ascend_supervisor.reporters.status_document import RankStatus, Status
 from ascend_supervisor.settings.readers import RankSet
-from ascend_supervisor.untrusted_text import plain
+from ascend_supervisor.untrusted_text import Shown, plain
 
 APART = b"--\n"
 """Between groups of lines that do not follow each other, as grep prints it."""

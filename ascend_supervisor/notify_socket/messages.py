@@ -10,7 +10,7 @@ import re
 from msgspec.structs import replace
 
 from ascend_supervisor.life import Notified
-from ascend_supervisor.output.terminal import harmless_text
+from ascend_supervisor.untrusted_text import harmless_text
 
 STATUS_CHARACTERS = 200
 MOST_STEPS = 10**12

@@ -11,7 +11,8 @@ from functools import partial
 
 from ascend_supervisor.output.console_thread import CUT, Rendered
 from ascend_supervisor.output.footer import Drawing
-from ascend_supervisor.output.terminal import Label, Shown, cut, divided, harmless
+from ascend_supervisor.output.terminal import Label, cut
+from ascend_supervisor.untrusted_text import Shown, divided, harmless
 
 PARTIAL_BYTES = 16 * 1024
 """An unfinished line that grows beyond this is shown in parts."""

@@ -16,12 +16,11 @@ from msgspec import Struct
 
 from ascend_supervisor.ctl.state import State, StateUnknown, read_state_file
 from ascend_supervisor.job_files import UNNAMED_JOB, Place, StartCount
-from ascend_supervisor.output.terminal import harmless_text
 from ascend_supervisor.progress.account import MOST_PAUSE_SECONDS, KeptAccount
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import ANSWER_SECONDS, Call
-from ascend_supervisor.untrusted_text import clipped, printable
+from ascend_supervisor.untrusted_text import clipped, harmless_text, printable
 
 CAUSE_CHARACTERS = 3000
 SENTENCE_CHARACTERS = 400

@@ -18,14 +18,7 @@ from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_thread import Plain
 from ascend_supervisor.output.json_lines import JsonLines, Origin
 from ascend_supervisor.output.mirror import Lines, Mirror
-from ascend_supervisor.output.terminal import (
-    Label,
-    Terminal,
-    coloured,
-    harmless,
-    named_label,
-    rank_label,
-)
+from ascend_supervisor.output.terminal import Label, Terminal, named_label, rank_label
 from ascend_supervisor.output.text_lines import RawLines, TerminalLines, TextLines
 from ascend_supervisor.phrases import who
 from ascend_supervisor.process_spec import ProcessSpec
@@ -36,7 +29,7 @@ from ascend_supervisor.reporters.wait_line import WaitLine
 from ascend_supervisor.settings.readers import LogLevel, RankSet
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.untrusted_text import printable
+from ascend_supervisor.untrusted_text import coloured, harmless, printable
 
 StdoutFormat = Literal["json", "text", "raw", "none"]
 HURRIED_SECONDS = 1.0

@@ -13,9 +13,8 @@ from ascend_supervisor.outcome import (
     NotStarted,
     Remedy,
 )
-from ascend_supervisor.output.terminal import harmless_text
 from ascend_supervisor.phrases import QUOTED
-from ascend_supervisor.untrusted_text import clipped, printable, within
+from ascend_supervisor.untrusted_text import clipped, harmless_text, printable, within
 
 MOST_BYTES = 3800
 """A termination log holds 4096."""

@@ -7,7 +7,7 @@ from pathlib import PurePath
 import pytest
 
 from ascend_supervisor.cluster.made_table import standalone_table
-from ascend_supervisor.life import Life, Living, Plan, Start
+from ascend_supervisor.life import Activity, Life, Living, Plan, Start
 from ascend_supervisor.notify_socket.senders import (
     Ancestor,
     Lineage,
@@ -19,7 +19,6 @@ from ascend_supervisor.notify_socket.senders import (
     rank_in,
     rank_names,
 )
-from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.settings.options import METHODS
 

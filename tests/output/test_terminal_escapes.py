@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ascend_supervisor.ctl.logs import LabelledLog
-from ascend_supervisor.output.terminal import Label, coloured, divided, harmless, rank_label
+from ascend_supervisor.output.terminal import Label, rank_label
 from ascend_supervisor.output.text_lines import TextLines, visible
+from ascend_supervisor.untrusted_text import coloured, divided, harmless
 from tests.terminals import COLOUR, WORDS, steering
 
 PARTS = st.one_of(

@@ -7,8 +7,9 @@ from itertools import count
 import pytest
 
 from ascend_supervisor.output.footer import Drawing
-from ascend_supervisor.output.terminal import Label, coloured, named_label, rank_label
+from ascend_supervisor.output.terminal import Label, named_label, rank_label
 from ascend_supervisor.output.text_lines import RawLines, TerminalLines, TextLines
+from ascend_supervisor.untrusted_text import coloured
 
 LABEL = rank_label(3, 1, in_colour=False)
 NUMBERS = count()

@@ -32,10 +32,11 @@ from ascend_supervisor.events.supervisor import (
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.json_lines import JsonLines, Origin
 from ascend_supervisor.output.mirror import Lines
-from ascend_supervisor.output.terminal import coloured, harmless, named_label, rank_label
+from ascend_supervisor.output.terminal import named_label, rank_label
 from ascend_supervisor.output.text_lines import RawLines, TextLines, visible
 from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.reporters.event_log import json_log, text_log
+from ascend_supervisor.untrusted_text import coloured, harmless
 from tests.terminals import steering
 
 DEADLINE = 20.0
