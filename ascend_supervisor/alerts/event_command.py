@@ -6,7 +6,7 @@ It is a process of ours like any other: no sweep of ranks ends it, and nothing o
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import PurePath
 from typing import NoReturn
 
@@ -14,11 +14,10 @@ import anyio
 
 from ascend_supervisor.alerts.messages import kind_of
 from ascend_supervisor.alerts.outbox import Outbox
-from ascend_supervisor.events import Event
+from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.outcome import ExitStatus
-from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.processes.children import Child
 from ascend_supervisor.processes.helper_program import Pipe, end_group, open_pipe
 from ascend_supervisor.processes.kernel import memory_file
@@ -26,7 +25,6 @@ from ascend_supervisor.processes.ownership import Known
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.secrets import masked
 from ascend_supervisor.processes.sweep import sweep_descendants
-from ascend_supervisor.reporters.event_log import lines_log
 from ascend_supervisor.settings.alert_options import AlertKind, EventProgram
 from ascend_supervisor.untrusted_text import clipped, printable
 from ascend_supervisor.workers.runtime import Runtime
@@ -44,14 +42,18 @@ MOST_OUTPUT = 1024 * 1024
 LINE_CHARACTERS = 300
 
 
+AsLines = Callable[[Callable[[bytes], None]], Report]
+"""Makes the report that gives each event, as a line, to what it is called with."""
+
+
 class EventCommand:
-    """``report`` takes the events of these ``kinds``, from ``begin`` on."""
+    """``report`` takes the events of these ``kinds``, from ``begin`` on, each in its ``lines``."""
 
     def __init__(
         self,
         program: EventProgram,
         kinds: Collection[AlertKind],
-        origin: Origin,
+        lines: AsLines,
         cwd: PurePath,
         runtime: Runtime,
     ) -> None:
@@ -60,7 +62,7 @@ class EventCommand:
         self._cwd = cwd
         self._runtime = runtime
         self._outbox = Outbox(self._run, self._tell, "event")
-        self._render = lines_log(self._outbox.put, origin, "info")
+        self._render = lines(self._outbox.put)
         self._has_begun = False
         self._has_run = False
 

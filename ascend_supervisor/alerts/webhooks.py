@@ -14,10 +14,9 @@ from ascend_supervisor.alerts.formats import body_of, complaint_of, format_of
 from ascend_supervisor.alerts.messages import Alert, Course, Sender, after, alert_of, tells
 from ascend_supervisor.alerts.outbox import Outbox
 from ascend_supervisor.alerts.post import PostFailed, post
-from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events import Event, Report, timestamp
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.life import JobSeen
-from ascend_supervisor.output.json_lines import timestamp
 from ascend_supervisor.phrases import counted
 from ascend_supervisor.settings.alert_options import AlertFormat, AlertKind, Webhook
 from ascend_supervisor.tasks.race import every

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import ClassVar, Literal
 
 from msgspec import Struct
@@ -37,3 +38,8 @@ class Event(Struct, frozen=True):
 
 Report = Callable[[Event], None]
 """Synchronous, cheap, never raises; to be called in the event loop's thread."""
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 with microseconds, always; structlog's own stamp leaves out a fraction of 0."""
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -9,6 +9,7 @@ from itertools import islice
 import orjson
 from msgspec import Struct
 
+from ascend_supervisor.events import timestamp
 from ascend_supervisor.events.output import Output
 from ascend_supervisor.files.to_json import escaped, to_json
 from ascend_supervisor.output.console_thread import Rendered
@@ -29,11 +30,6 @@ class Origin(Struct, frozen=True):
     job_id: str
     host: str
     pid: int
-
-
-def timestamp(moment: datetime) -> str:
-    """RFC 3339 with microseconds, always; structlog's own stamp leaves out a fraction of 0."""
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 class JsonLines:

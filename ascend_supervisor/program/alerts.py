@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -114,8 +115,10 @@ def alerts_of(
     kinds = settings.notify_on
     if settings.on_event is not None:
         from ascend_supervisor.alerts.event_command import EventCommand  # noqa: PLC0415  (seldom)
+        from ascend_supervisor.reporters.event_log import lines_log  # noqa: PLC0415
 
-        found.append(EventCommand(settings.on_event, kinds, origin, place.started_in, runtime))
+        lines = partial(lines_log, origin=origin, level="info")
+        found.append(EventCommand(settings.on_event, kinds, lines, place.started_in, runtime))
     if targets is not None:
         from ascend_supervisor.alerts.messages import Sender  # noqa: PLC0415  (seldom)
         from ascend_supervisor.alerts.webhooks import Webhooks  # noqa: PLC0415

@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ascend_supervisor.events import Event, Level, Report
+from ascend_supervisor.events import Event, Level, Report, timestamp
 from ascend_supervisor.events.supervisor import SupervisorExited
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.output.console import Console
 from ascend_supervisor.output.console_thread import Numbered, Plain
-from ascend_supervisor.output.json_lines import Origin, timestamp
+from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.output.terminal import BOLD_RED, YELLOW, painted
 
 COLOURS = {"error": BOLD_RED, "warning": YELLOW}
