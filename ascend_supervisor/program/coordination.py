@@ -17,10 +17,9 @@ from ascend_supervisor.cluster.cluster_source import identity, table_file, table
 from ascend_supervisor.cluster.declared import TorchStore
 from ascend_supervisor.cluster.identity import Identity, Placed, find_entry
 from ascend_supervisor.cluster.platforms import index_told
-from ascend_supervisor.cluster.rank_table import FoundTable, RankTable
+from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone, Ledger
-from ascend_supervisor.etcd.access import Endpoint
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.common_parts import launcher_log_path
 from ascend_supervisor.program.premises import Premises
@@ -139,10 +138,17 @@ def _peers(run: _Run, runtime: Runtime) -> Coordinator:
             first_server_of,
             placed_with_etcd,
         )
+        from ascend_supervisor.coordination.peers.own_etcd_address import (  # noqa: PLC0415
+            endpoint_of,
+        )
 
         first = first_server_of(meeting, _machine(run.given, runtime))
         meeting = replace(meeting, etcd=first.etcd)
-        placed = placed_with_etcd(placed, _own_etcd(run.given), first)
+        store = run.given.meeting if isinstance(run.given.meeting, TorchStore) else None
+        endpoint = partial(
+            endpoint_of, environ=run.given.environ, store=store, port=settings.peers_port
+        )
+        placed = placed_with_etcd(placed, endpoint, first)
     if not settings.follow_cluster:
         from ascend_supervisor.coordination.peers.tables import WrittenTable  # noqa: PLC0415
 
@@ -168,15 +174,6 @@ def _machine(given: Premises, runtime: Runtime) -> Surroundings:
         clock=runtime.clock,
         report=runtime.report,
     )
-
-
-def _own_etcd(given: Premises) -> Callable[[RankTable], Endpoint]:
-    """Where the etcd of ``--peers first`` is, by the rank table."""
-    from ascend_supervisor.coordination.peers.own_etcd_address import endpoint_of  # noqa: PLC0415
-
-    store = given.meeting if isinstance(given.meeting, TorchStore) else None
-    port = given.settings.peers_port
-    return lambda table: endpoint_of(table, given.environ, store, port)
 
 
 def _made(run: _Run) -> Tables:
@@ -209,7 +206,6 @@ def budget_of(settings: Settings, no_progress: tuple[int, ...] = ()) -> RestartB
 
 def meeting_of(given: Premises) -> PeersMeeting:
     """Where the servers of the job meet, and what holds there."""
-    from ascend_supervisor.coordination.agreement.history import FailureLimit  # noqa: PLC0415
     from ascend_supervisor.coordination.peers.meeting import (  # noqa: PLC0415  (seldom)
         PeersMeeting,
         etcd_of,
@@ -233,7 +229,7 @@ def meeting_of(given: Premises) -> PeersMeeting:
         may_move=settings.follow_cluster,
         host=host_told(environ),
         machine=machine_told(environ),
-        leave_after=FailureLimit(*settings.peers_failures if settings.servers else (0, 0)),
+        leave_after=settings.peers_failures if settings.servers else (0, 0),
     )
 
 

@@ -13,6 +13,7 @@ import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.coordination.agreement.acts import EndRanks, Exit, StartRanks
+from ascend_supervisor.coordination.agreement.history import FailureLimit
 from ascend_supervisor.coordination.agreement.situation import JobRules, Ranks
 from ascend_supervisor.coordination.agreement.situation import Self as OwnServer
 from ascend_supervisor.coordination.peers.compared_facts import ComparedFacts
@@ -307,7 +308,7 @@ class Peers:
             fence=meeting.fence,
             timeout=meeting.timeout,
             verdict=meeting.verdict,
-            leave_after=meeting.leave_after,
+            leave_after=FailureLimit(*meeting.leave_after),
         )
         session = self._session = Session(
             self._store, rules, self._fence, troubles.tell, troubles.tell_damage, meeting.few

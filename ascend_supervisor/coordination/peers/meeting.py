@@ -15,7 +15,6 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor import __version__
-from ascend_supervisor.coordination.agreement.history import FailureLimit
 from ascend_supervisor.coordination.agreement.situation import VERSION
 from ascend_supervisor.coordination.peers.facts import Facts
 from ascend_supervisor.coordination.peers.near import FEW
@@ -152,9 +151,9 @@ class PeersMeeting(Struct, frozen=True):
     is how long a failure waits for the word of the cluster; 0: none is followed, or not waited for.
     ``may_move``: another rank table may hold this server elsewhere, and more servers, or fewer. A
     job of more than ``few`` servers reads little at each change. ``host`` names this one to people.
-    ``machine`` is that of its failures; empty: the one that its kernel tells. ``leave_after`` is
-    when it leaves its place to a spare. ``steps`` are shared with the other servers; None: nobody
-    reads them here. ``version`` is that of this program.
+    ``machine`` is that of its failures; empty: the one that its kernel tells. ``leave_after`` so
+    many of so many first failures it leaves its place to a spare. ``steps`` are shared with the
+    other servers; None: nobody reads them here. ``version`` is that of this program.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -171,7 +170,7 @@ class PeersMeeting(Struct, frozen=True):
     few: int = FEW
     host: str = ""
     machine: str = ""
-    leave_after: FailureLimit = FailureLimit()
+    leave_after: tuple[int, int] = (0, 3)
     steps: StepsOfJob | None = None
     facts: Callable[[], Awaitable[Facts]] | None = None
     version: str = __version__
