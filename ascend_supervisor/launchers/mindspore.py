@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster.platforms import LOOPBACK
 from ascend_supervisor.cluster.rank_table import RankTable, is_ip
 from ascend_supervisor.errors import SettingsRefused
 from ascend_supervisor.launchers import Boot, Here
@@ -23,7 +24,6 @@ from ascend_supervisor.launchers.common_parts import (
     seconds_of,
 )
 from ascend_supervisor.launchers.rank_environment import (
-    LOOPBACK,
     master_port,
     needed_address,
     platform_environ,

@@ -5,15 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ascend_supervisor.cluster.platforms import LOOPBACK
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.launchers import Boot, Here
 from ascend_supervisor.launchers.common_parts import rank_spec, table_file_unset
-from ascend_supervisor.launchers.rank_environment import (
-    LOOPBACK,
-    kept_store,
-    master_port,
-    needed_address,
-)
+from ascend_supervisor.launchers.rank_environment import kept_store, master_port, needed_address
 from ascend_supervisor.process_spec import ProcessSpec, port_of
 
 

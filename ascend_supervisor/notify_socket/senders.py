@@ -15,7 +15,6 @@ from ascend_supervisor.life import Life, Living
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.ownership import Mark
 from ascend_supervisor.processes.pid import Pid
-from ascend_supervisor.settings.readers import Method
 from ascend_supervisor.tasks.threads import aside
 
 UNNUMBERED = 0
@@ -87,16 +86,6 @@ def _of_process(process: Living, ranks: Sequence[int]) -> Kinship:
     if not spec.leads_ranks or len(ranks) > 1:
         return OfLauncher()
     return OfLauncher(ranks[0] if ranks else UNNUMBERED)
-
-
-def rank_names(method: Method) -> Sequence[bytes]:
-    """The variables that may hold a rank, the one that counts first.
-
-    mpirun sets only its own and leaves those of the node; all other launchers set the first two.
-    """
-    usual = (b"RANK_ID", b"RANK")
-    of_mpi = (b"OMPI_COMM_WORLD_RANK",)
-    return of_mpi + usual if method == "mpirun" else usual + of_mpi
 
 
 def rank_in(

@@ -21,8 +21,9 @@ from ascend_supervisor.events import Report
 from ascend_supervisor.files.reserved_descriptor import Reserve
 from ascend_supervisor.files.watch import Removals
 from ascend_supervisor.job_files import Place
+from ascend_supervisor.launchers.rank_environment import rank_names
 from ascend_supervisor.notify_socket.listener import Listener
-from ascend_supervisor.notify_socket.senders import Senders, rank_names
+from ascend_supervisor.notify_socket.senders import Senders
 from ascend_supervisor.output.json_lines import Origin
 from ascend_supervisor.output.log_file import Rotation
 from ascend_supervisor.output.rank_logs import RankLogs

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from ascend_supervisor.cluster.made_table import Server, ServerDevice, made_table
+from ascend_supervisor.cluster.platforms import master_address
 from ascend_supervisor.cluster.rank_table import Format
 from ascend_supervisor.errors import TableRefused
-from ascend_supervisor.launchers.rank_environment import master_address
 
 
 def server(address: str, *ips: str | None, machine: str | None = None) -> Server:

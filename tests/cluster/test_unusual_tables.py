@@ -8,8 +8,8 @@ import pytest
 
 from ascend_supervisor.cluster.identity import find_entry, identity_of
 from ascend_supervisor.cluster.parsing import parse
+from ascend_supervisor.cluster.platforms import master_address
 from ascend_supervisor.cluster.rank_table import Format, NotReady
-from ascend_supervisor.launchers.rank_environment import master_address
 from tests.rank_tables import (
     A5,
     A5_WITH_SERVERS,

@@ -10,11 +10,11 @@ from ascend_supervisor.cluster.identity import find_entry, identity_of
 from ascend_supervisor.cluster.platforms import (
     check_alone,
     index_told,
+    master_address,
     node_rank_told,
 )
 from ascend_supervisor.cluster.volcano import hosts
 from ascend_supervisor.errors import SettingsRefused, TableRefused
-from ascend_supervisor.launchers.rank_environment import master_address
 from tests.rank_tables import A5, TEMPLATE_1, data, document, table
 
 MASTER = "job-master-0.job"

@@ -10,15 +10,12 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.identity import Identity, find_entry, identity_of
 from ascend_supervisor.cluster.made_table import standalone
+from ascend_supervisor.cluster.platforms import master_address
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers import Boot, Here
-from ascend_supervisor.launchers.rank_environment import (
-    master_address,
-    master_port,
-    without_address,
-)
+from ascend_supervisor.launchers.rank_environment import master_port, without_address
 from ascend_supervisor.launchers.ranktable import RankTableLauncher
 from ascend_supervisor.process_spec import ProcessSpec
 from tests.rank_tables import (

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.files.watch import Removals
+from ascend_supervisor.launchers.rank_environment import rank_names
 from ascend_supervisor.life import Life, Plan, Start
 from ascend_supervisor.notify_socket.listener import Listener
-from ascend_supervisor.notify_socket.senders import Senders, rank_names
+from ascend_supervisor.notify_socket.senders import Senders
 from ascend_supervisor.outcome import Fault, Patience
 from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.ownership import Mark

@@ -7,6 +7,7 @@ from pathlib import PurePath
 import pytest
 
 from ascend_supervisor.cluster.made_table import standalone_table
+from ascend_supervisor.launchers.rank_environment import rank_names
 from ascend_supervisor.life import Activity, Life, Living, Plan, Start
 from ascend_supervisor.notify_socket.senders import (
     Ancestor,
@@ -17,7 +18,6 @@ from ascend_supervisor.notify_socket.senders import (
     Stranger,
     kinship,
     rank_in,
-    rank_names,
 )
 from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.settings.options import METHODS

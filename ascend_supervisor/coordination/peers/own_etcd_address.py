@@ -15,10 +15,10 @@ import anyio
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.declared import TorchStore
+from ascend_supervisor.cluster.platforms import master_address
 from ascend_supervisor.cluster.rank_table import RankTable, is_ip, is_loopback
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Endpoint
-from ascend_supervisor.launchers.rank_environment import master_address
 from ascend_supervisor.processes.tcp_ports import port_holder
 from ascend_supervisor.tasks.threads import aside
 from ascend_supervisor.untrusted_text import shown
