@@ -189,6 +189,12 @@ class Life(Struct):
         return self.plan.start.generation
 
 
+class NothingSeen(Struct, frozen=True):
+    """A look at the ranks of a generation has shown nothing; ``reason`` is half a sentence."""
+
+    reason: str
+
+
 ServerPhase = Literal[
     "missing", "gathering", "ready", "running", "done", "left", "lost", "ending", "ended"
 ]

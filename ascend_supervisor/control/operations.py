@@ -32,12 +32,11 @@ from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.supervisor import ControlRequest, ControlRequested
-from ascend_supervisor.life import JobSeen, Life
+from ascend_supervisor.life import JobSeen, Life, NothingSeen
 from ascend_supervisor.outcome import Fault, Remedy, Requester
 from ascend_supervisor.phrases import have
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.reporters.status_document import Status
-from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock
 

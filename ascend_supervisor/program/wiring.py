@@ -21,7 +21,7 @@ from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import Place
 from ascend_supervisor.launchers.choice import USUAL_PORTS
 from ascend_supervisor.launchers.rank_environment import WITHOUT_ADDRESS, without_address
-from ascend_supervisor.life import Life, Plan, Start
+from ascend_supervisor.life import Life, NothingSeen, Plan, Start
 from ascend_supervisor.outcome import Completed, Ended, Fault, Outcome
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.devices import Devices, npus
@@ -43,7 +43,6 @@ from ascend_supervisor.program.server_checks import facts_here, server_checks
 from ascend_supervisor.program.sourced_files import sourced_files
 from ascend_supervisor.program.warming import Warming
 from ascend_supervisor.progress.pattern_format import format_of_pattern
-from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.supervisor import Job
 from ascend_supervisor.workers.generation import Company, LastLook, Run, run_generation
 from ascend_supervisor.workers.preparation import addresses_of, prepare

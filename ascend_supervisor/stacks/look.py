@@ -22,12 +22,12 @@ from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.watch import SlowFiles
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.life import Life
+from ascend_supervisor.life import Life, NothingSeen
 from ascend_supervisor.phrases import counted
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.settings.readers import HangDump
 from ascend_supervisor.stacks.pyspy import BESIDE
-from ascend_supervisor.stacks.seen import Looked, NothingSeen
+from ascend_supervisor.stacks.seen import Looked
 from ascend_supervisor.stacks.survey import AT_ONCE, KERNEL_SECONDS, Survey
 from ascend_supervisor.stacks.whereabouts import page, whereabouts
 from ascend_supervisor.stop_requests import Interrupts

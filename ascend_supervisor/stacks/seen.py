@@ -106,9 +106,3 @@ class Looked(Struct):
     output: tuple[str, ...] = ()
     would_die: bool = False
     has_ended: bool = False
-
-
-class NothingSeen(Struct, frozen=True):
-    """``reason`` is half a sentence."""
-
-    reason: str

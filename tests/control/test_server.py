@@ -35,11 +35,10 @@ from ascend_supervisor.events.supervisor import (
 )
 from ascend_supervisor.files.clients import MOST_AT_ONCE
 from ascend_supervisor.files.watch import Removals
-from ascend_supervisor.life import Life
+from ascend_supervisor.life import Life, NothingSeen
 from ascend_supervisor.outcome import Requester, StopSignal
 from ascend_supervisor.progress.record import TrainingRecord
 from ascend_supervisor.reporters.status_document import Status
-from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.control.asking import Answered, ask, connected, read_line, told

@@ -20,14 +20,13 @@ from ascend_supervisor.events.hangs import StacksTaken
 from ascend_supervisor.events.leftovers import OrphansKilled
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.job_files import place_of
-from ascend_supervisor.life import Life
+from ascend_supervisor.life import Life, NothingSeen
 from ascend_supervisor.outcome import Completed, Fault, Interrupted, Outcome
 from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.processes.proc import descendants
 from ascend_supervisor.settings.readers import HangDump
 from ascend_supervisor.stacks.look import Stacks
 from ascend_supervisor.stacks.pyspy import installed
-from ascend_supervisor.stacks.seen import NothingSeen
 from ascend_supervisor.stacks.survey import NO_ANSWER
 from ascend_supervisor.workers.faults import Ending
 from tests.faults.facilities import hanging
