@@ -1,11 +1,11 @@
-"""From the platform's variables: the job's name, our own, and where files go; pure."""
+"""From the platform's variables: the job's name, our own, and where files and logs go; pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Literal
 
 from msgspec import Struct
@@ -18,6 +18,10 @@ CACHE = PurePath("/cache")
 """The usual work directory: the published contract, where the platform gives no mount."""
 CANN_LOGS = "ASCEND_PROCESS_LOG_PATH"
 """The variable that says where CANN writes the logs of a process (plog)."""
+PLOG_KINDS = ("debug", "run", "security", "operation")
+"""CANN 5.0 and before had no such folders."""
+PLOG_FOLDER = re.compile(r"plog|device-\d{1,5}", re.ASCII)
+PLOG_NAME = re.compile(r"(?:plog|device)-([1-9]\d{0,9})_\d{1,20}\.log", re.ASCII)
 UNNAMED_JOB = "job"
 """The name of a job for which no variable gives one."""
 HOST_NAME_BYTES = 63
@@ -140,6 +144,20 @@ def start_count(environ: Mapping[str, str]) -> StartCount:
     return StartCount(
         _count(environ.get("MA_SCHEDULE_CNT", "")), _count(environ.get("MA_PROC_START_CNT", ""))
     )
+
+
+def cann_log_root(environ: Mapping[str, str], cwd: Path) -> Path | None:
+    """Where CANN writes its logs: named by variables, else below the home directory.
+
+    From its documentation: ASCEND_PROCESS_LOG_PATH comes before ASCEND_WORK_PATH, that before
+    $HOME/ascend/log. A relative path begins in the directory where the process starts.
+    """
+    if named := environ.get(CANN_LOGS):
+        return cwd / named
+    if named := environ.get("ASCEND_WORK_PATH"):
+        return cwd / named / "log"
+    home = environ.get("HOME")
+    return cwd / home / "ascend" / "log" if home else None
 
 
 def _count(text: str) -> int | None:

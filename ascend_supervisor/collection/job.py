@@ -22,13 +22,12 @@ from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, 
 from ascend_supervisor.collection.rank_logs import add_rank_logs, worker_logs
 from ascend_supervisor.collection.running import RunningProcess, here
 from ascend_supervisor.files.regular_file import read_regular_file, reason_of
-from ascend_supervisor.job_files import TABLE_FILE
+from ascend_supervisor.job_files import TABLE_FILE, cann_log_root
 from ascend_supervisor.phrases import QUOTED
 from ascend_supervisor.report.last_job import JobChanges
 from ascend_supervisor.report.told import ToldEvent, moment
 from ascend_supervisor.reporters.status_document import Status
 from ascend_supervisor.reporters.termination_log import USUAL
-from ascend_supervisor.workers.examination import log_root
 
 FOLDER = "supervisor"
 LOGS_OF_FOUR = 3
@@ -174,12 +173,12 @@ def plog_roots(
 
     What is not in a directory of the job's own counts from the beginning of the job.
     """
-    own = log_root(environ, here())
+    own = cann_log_root(environ, here())
     if job is None:
         return [PlogRoot(own)] if own is not None else []
     directories = [state_file.parent, *(Path(one.log).parent for one in job.status.ranks)]
     found = job_roots(collector, directories, job.status.job_id)
-    told = (log_root(one.environ, one.cwd) for one in (*job.ranks.values(), job.supervisor))
+    told = (cann_log_root(one.environ, one.cwd) for one in (*job.ranks.values(), job.supervisor))
     names = {root.path for root in found}
     since = job.story.began or 0.0
     return found + [PlogRoot(path, since) for path in _others(chain(told, [own]), names)]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ascend_supervisor.collection.archive import NO_ROOM, Collector, member_name
 from ascend_supervisor.collection.disks import FileEntry
 from ascend_supervisor.files.regular_file import reason_of
-from ascend_supervisor.workers.plog_removal import FOLDER, KINDS, NAME
+from ascend_supervisor.job_files import PLOG_FOLDER, PLOG_KINDS, PLOG_NAME
 
 PROCESS_LOG = "process_log"
 MOST_FILES = 20_000
@@ -62,9 +62,9 @@ def add_plogs(collector: Collector, newest: Sequence[Plog]) -> None:
 
 
 def _plogs_below(collector: Collector, root: PlogRoot) -> Iterator[Plog]:
-    for kind in (*KINDS, ""):
+    for kind in (*PLOG_KINDS, ""):
         for folder in _directories(collector, root.path / kind if kind else root.path):
-            if FOLDER.fullmatch(folder.name):
+            if PLOG_FOLDER.fullmatch(folder.name):
                 yield from _plogs_in(collector, folder, kind, root.since)
 
 
@@ -75,7 +75,7 @@ def _plogs_in(collector: Collector, folder: Path, kind: str, since: float) -> It
         collector.leave_out(str(folder), reason_of(error))
         return
     for file in files:
-        if NAME.fullmatch(file.path.name) and file.mtime >= since:
+        if PLOG_NAME.fullmatch(file.path.name) and file.mtime >= since:
             yield Plog(file, tuple(filter(None, (kind, folder.name, file.path.name))))
 
 

@@ -16,13 +16,12 @@ from pathlib import Path, PurePath
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.output import PlogsRemoved
 from ascend_supervisor.events.supervisor import Diagnostic
-from ascend_supervisor.job_files import CANN_LOGS, UNNAMED_JOB, Place
+from ascend_supervisor.job_files import CANN_LOGS, UNNAMED_JOB, Place, cann_log_root
 from ascend_supervisor.life import Life
 from ascend_supervisor.outcome import Ended
 from ascend_supervisor.process_spec import ProcessSpec, changed
 from ascend_supervisor.scarcity import NoThread
 from ascend_supervisor.tasks.threads import Call
-from ascend_supervisor.workers.examination import log_root
 from ascend_supervisor.workers.generation import Company, Run
 from ascend_supervisor.workers.plog_removal import LogTree, Removed, Writers, remove_plogs
 
@@ -147,7 +146,7 @@ class PlogKeeping:
                 yield Writers(tree, pids, began, ended)
 
     def _tree(self, spec: ProcessSpec) -> LogTree | None:
-        root = log_root(changed(self._environ, spec.environ), Path(spec.cwd))
+        root = cann_log_root(changed(self._environ, spec.environ), Path(spec.cwd))
         if root is None:
             return None
         if self._is_usual(root) and self._place.job_id != UNNAMED_JOB:

@@ -33,7 +33,7 @@ from ascend_supervisor.evidence.communication import taken_port
 from ascend_supervisor.evidence.diagnosed import KILLED, diagnosis_of
 from ascend_supervisor.evidence.statement import unheeded
 from ascend_supervisor.files.regular_file import end_of, opened, read_up_to
-from ascend_supervisor.job_files import CANN_LOGS
+from ascend_supervisor.job_files import cann_log_root
 from ascend_supervisor.launchers.once import CommandTestimony
 from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import Failure, Worker
@@ -73,20 +73,6 @@ class Plogs(Struct, frozen=True):
     root: Path
     pids: frozenset[int] | None
     since: float
-
-
-def log_root(environ: Mapping[str, str], cwd: Path) -> Path | None:
-    """Where CANN writes its logs: named by variables, else below the home directory.
-
-    From its documentation: ASCEND_PROCESS_LOG_PATH comes before ASCEND_WORK_PATH, that before
-    $HOME/ascend/log. A relative path begins in the directory where the process starts.
-    """
-    if named := environ.get(CANN_LOGS):
-        return cwd / named
-    if named := environ.get("ASCEND_WORK_PATH"):
-        return cwd / named / "log"
-    home = environ.get("HOME")
-    return cwd / home / "ascend" / "log" if home else None
 
 
 def last_lines(plogs: Plogs) -> tuple[str, ...]:
@@ -221,7 +207,7 @@ def _advice(failure: Failure, spec: ProcessSpec) -> str:
 def _plogs(death: Death, failure: Failure, known: Circumstances) -> Plogs | None:
     """The logs of the rank: all in a directory of its own, else those with its pid."""
     process, spec = death.process, death.process.spec
-    root = log_root(changed(known.environ, spec.environ), Path(spec.cwd))
+    root = cann_log_root(changed(known.environ, spec.environ), Path(spec.cwd))
     if root is None:
         return None
     workers = {pid for pid, rank in known.ranks.items() if rank == failure.rank}

@@ -17,12 +17,9 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from ascend_supervisor.files.regular_file import close_quietly, read_regular_file
+from ascend_supervisor.job_files import PLOG_FOLDER, PLOG_KINDS, PLOG_NAME
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-KINDS = ("debug", "run", "security", "operation")
-"""CANN 5.0 and before had no such folders."""
-FOLDER = re.compile(r"plog|device-\d{1,5}", re.ASCII)
-NAME = re.compile(r"(?:plog|device)-([1-9]\d{0,9})_\d{1,20}\.log", re.ASCII)
 
 
 class LogTree(Struct, frozen=True):
@@ -125,7 +122,7 @@ def _logs_of(writers: Writers, until: float) -> list[_Log]:
         return []
     found = [
         log
-        for kind in ((), *((name,) for name in KINDS))
+        for kind in ((), *((name,) for name in PLOG_KINDS))
         for folder in _folders(writers, kind)
         for log in _logs_in(writers, folder, until)
     ]
@@ -140,7 +137,7 @@ def _folders(writers: Writers, kind: tuple[str, ...]) -> list[tuple[str, ...]]:
         _directory(writers, kind) as directory,
         os.scandir(directory) as entries,
     ):
-        return [(*kind, entry.name) for entry in entries if FOLDER.fullmatch(entry.name)]
+        return [(*kind, entry.name) for entry in entries if PLOG_FOLDER.fullmatch(entry.name)]
     return []
 
 
@@ -148,7 +145,7 @@ def _logs_in(writers: Writers, folder: tuple[str, ...], until: float) -> Iterato
     with _directory(writers, folder) as directory, os.scandir(directory) as entries:
         for entry in entries:
             _check(until)
-            name = NAME.fullmatch(entry.name)
+            name = PLOG_NAME.fullmatch(entry.name)
             if name and int(name[1]) in writers.pids:
                 with suppress(FileNotFoundError):
                     found = entry.stat(follow_symlinks=False)

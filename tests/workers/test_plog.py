@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.workers.examination import END_BYTES, MOST_LOGS, Plogs, last_lines, log_root
+from ascend_supervisor.job_files import cann_log_root
+from ascend_supervisor.workers.examination import END_BYTES, MOST_LOGS, Plogs, last_lines
 from tests.running import DEADLINE_SECONDS
 
 PID = 4711
@@ -48,7 +49,7 @@ def read(root: Path, pids: frozenset[int] | None = frozenset({PID}), since: floa
     ],
 )
 def test_the_logs_are_where_cann_puts_them(environ, root):
-    assert log_root(environ, Path("/cwd")) == (None if root is None else Path(root))
+    assert cann_log_root(environ, Path("/cwd")) == (None if root is None else Path(root))
 
 
 def test_a_log_of_the_process_is_read(tmp_path):
