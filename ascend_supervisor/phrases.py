@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
+_RUN = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 MOST_NAMED = 8
 """Of ranks, and of servers."""
@@ -11,6 +13,8 @@ QUOTED = "the last lines of"
 """What the lines of a failed rank are announced with."""
 EXACT_SECONDS = 120.0
 """Longer times are told in whole minutes."""
+MOST_CPUS = 8192
+"""Of a machine: CONFIG_NR_CPUS is at most that on x86-64, and 4096 on aarch64."""
 
 
 def who(rank: int | None, program: str | None) -> str:
@@ -94,6 +98,23 @@ def run_text(run: range) -> str:
     return f"{run.start}" if len(run) == 1 else f"{run.start}-{run.stop - 1}"
 
 
+def run_of(text: str) -> range | None:
+    """What ``run_text`` writes so; None for any other text."""
+    match = _RUN.fullmatch(text)
+    if match is None:
+        return None
+    first, last = int(match[1]), int(match[2] or match[1])
+    return range(first, last + 1) if first <= last else None
+
+
 def run_list(numbers: Iterable[int]) -> str:
     """The numbers in the shortest form, as the kernel writes a list of CPUs: ``0-3,8``."""
     return ",".join(map(run_text, runs(numbers)))
+
+
+def read_cpu_list(text: str) -> frozenset[int]:
+    """The CPUs of a list as the kernel writes it; raises ValueError. An empty text holds none."""
+    spans = [run_of(word.strip()) for word in text.split(",") if word.strip()]
+    if any(span is None or span.stop > MOST_CPUS for span in spans):
+        raise ValueError(text)
+    return frozenset(cpu for span in spans if span is not None for cpu in span)

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ascend_supervisor.phrases import run_list
+from ascend_supervisor.phrases import read_cpu_list, run_list
 from ascend_supervisor.program.cpu_sysfs import read_affinity_table, topology_of
 from ascend_supervisor.program.cpu_topology import Topology
-from ascend_supervisor.settings.readers import read_cpu_list
 
 A2_TABLE = """
 \t   NPU0       NPU1       NPU2       NPU3       CPU Affinity

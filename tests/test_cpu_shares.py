@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.phrases import run_list
+from ascend_supervisor.phrases import read_cpu_list, run_list
 from ascend_supervisor.program.cpu_topology import Topology, shares
-from ascend_supervisor.settings.readers import read_cpu_list
 from tests.cpu_machines import A2, A2_NODES, MACHINES, Machine, hyperthreaded, nodes
 
 FAR = "a cpuset far from half of the NPUs"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_supervisor.phrases import run_list
+from ascend_supervisor.phrases import read_cpu_list, run_list
 from ascend_supervisor.program.cpu_binding import other_binder
 from ascend_supervisor.program.cpu_sysfs import read_affinity_table, topology_of
 from ascend_supervisor.program.cpu_topology import Topology
-from ascend_supervisor.settings.readers import read_cpu_list
 from tests.cpu_machines import A2_TABLE, A5_TABLE, MACHINES, put
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ascend_supervisor.phrases import read_cpu_list
 from ascend_supervisor.program.cpu_topology import CpuSet, Topology
-from ascend_supervisor.settings.readers import read_cpu_list
 
 SYS = Path("/sys")
 HUAWEI = "0x19e5"

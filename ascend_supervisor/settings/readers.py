@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from ascend_supervisor.causes.cause import Layer
-from ascend_supervisor.phrases import run_text
+from ascend_supervisor.phrases import read_cpu_list, run_of, run_text
 
 HangDump = Literal["auto", "pyspy", "none"] | Signals
 """``auto`` is py-spy if it is installed, else /proc; a signal goes to every rank."""
@@ -55,8 +55,6 @@ CpuBinding = Literal["none", "auto"] | tuple[frozenset[int], ...]
 """The CPUs of each local rank."""
 RankDir = Literal["device", "rank", "same"]
 
-MOST_CPUS = 8192
-"""Of a machine: CONFIG_NR_CPUS is at most that on x86-64, and 4096 on aarch64."""
 MOST_DEVICES = 16
 """Of one server: an Atlas A3 has them."""
 
@@ -78,8 +76,8 @@ class RankSet(Struct, frozen=True):
 
     ranges: tuple[range, ...]
 
-    def __contains__(self, rank: int) -> bool:
-        return any(span.start <= rank < span.stop for span in self.ranges)
+    def __contains__(self, rank: object) -> bool:
+        return any(rank in span for span in self.ranges)
 
     def __str__(self) -> str:
         if self == ALL_RANKS:
@@ -95,7 +93,6 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) ?(ms|s|min|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _SIZE = re.compile(r"([0-9]{1,18}) ?(?:([KMGT])(?:iB)?)?", re.IGNORECASE)
-_RANKS = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _HIGHEST_STATUS = 255
 _TRUE = frozenset({"true", "yes", "1"})
 _FALSE = frozenset({"false", "no", "0"})
@@ -276,14 +273,6 @@ def read_failure_code(found: object) -> int:
     return code
 
 
-def read_cpu_list(text: str) -> frozenset[int]:
-    """The CPUs of a list as the kernel writes it; raises ValueError. An empty text holds none."""
-    spans = [_span(word) for word in text.split(",") if word.strip()]
-    if any(span is None or span.stop > MOST_CPUS for span in spans):
-        raise ValueError(text)
-    return frozenset(cpu for span in spans if span is not None for cpu in span)
-
-
 def read_cpu_binding(found: object) -> CpuBinding:
     word = _word(found)
     if word in {"none", "auto"}:
@@ -348,8 +337,4 @@ def _items(found: object) -> list[object]:
 
 
 def _span(item: object) -> range | None:
-    match = _RANKS.fullmatch(item.strip() if isinstance(item, str) else str(_whole(item)))
-    if match is None:
-        return None
-    first, last = int(match[1]), int(match[2] or match[1])
-    return range(first, last + 1) if first <= last else None
+    return run_of(item.strip() if isinstance(item, str) else str(_whole(item)))

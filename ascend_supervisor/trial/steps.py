@@ -17,9 +17,9 @@ import orjson
 from msgspec import Struct
 
 from ascend_supervisor.collection.machine import first_line
+from ascend_supervisor.phrases import read_cpu_list
 from ascend_supervisor.processes.program_output import ProgramOutput
 from ascend_supervisor.report.told import text
-from ascend_supervisor.settings.readers import read_cpu_list
 from ascend_supervisor.trial.supervised import (
     END_SECONDS,
     GRACE_SECONDS,
