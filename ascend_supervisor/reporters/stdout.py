@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from functools import partial
 from typing import Literal
 
 import anyio
 
-from ascend_supervisor.events import Event, Report
+from ascend_supervisor.events import Event, Level, Report
 from ascend_supervisor.events.output import OutputDropped
 from ascend_supervisor.events.rank_table import RankTableReady
 from ascend_supervisor.events.supervisor import SupervisorExited
@@ -26,7 +26,6 @@ from ascend_supervisor.reporters.event_log import json_log, text_log
 from ascend_supervisor.reporters.joiner import Joiner
 from ascend_supervisor.reporters.python_warnings import unshown
 from ascend_supervisor.reporters.wait_line import WaitLine
-from ascend_supervisor.settings.readers import LogLevel, RankSet
 from ascend_supervisor.tasks.clock import MonotonicClock
 from ascend_supervisor.tasks.race import first
 from ascend_supervisor.untrusted_text import coloured, harmless, printable
@@ -46,8 +45,8 @@ class Outlets:
     def __init__(
         self,
         console: StdoutFormat,
-        ranks: RankSet,
-        level: LogLevel,
+        ranks: Container[int],
+        level: Level,
         origin: Origin,
         terminal: Terminal = Terminal(),  # noqa: B008  (a frozen value)
     ) -> None:
@@ -143,7 +142,7 @@ class Outlets:
         await self._stdout.finish()
         await self._stderr.finish()
 
-    def _for_people(self, level: LogLevel) -> Report:
+    def _for_people(self, level: Level) -> Report:
         paints = self._paints(1 if self._events is self._stdout else 2)
         report = text_log(self._events, self._origin, level, in_colour=paints)
         if self._has_footer:
