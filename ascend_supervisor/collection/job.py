@@ -15,7 +15,6 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
-from ascend_supervisor.cluster.parsing import MAX_BYTES
 from ascend_supervisor.collection.archive import Collector, member_name
 from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.plogs import PlogRoot, add_plogs, find_plogs, job_roots
@@ -107,10 +106,13 @@ def add_termination_log(collector: Collector, supervisor: RunningProcess) -> Non
         collector.leave_out(str(USUAL), "there is none: this is no container of Kubernetes")
 
 
-def add_rank_tables(collector: Collector, job: KnownJob, state_file: Path) -> list[bytes]:
+def add_rank_tables(
+    collector: Collector, job: KnownJob, state_file: Path, most: int
+) -> list[bytes]:
     """Take the rank table of the cluster, and that of the ranks; returns what they hold.
 
-    A relative path begins in the supervisor's directory, or after its end in ours.
+    A relative path begins in the supervisor's directory, or after its end in ours. What has more
+    than ``most`` bytes is no rank table.
     """
     told = job.story.rank_table or ""
     begin = job.supervisor.cwd if job.supervisor.words else here()
@@ -122,7 +124,7 @@ def add_rank_tables(collector: Collector, job: KnownJob, state_file: Path) -> li
         collector.leave_out("the rank table", "neither an event nor a rank names one")
     found = []
     for path in dict.fromkeys(seen):
-        content = _table(collector, path)
+        content = _table(collector, path, most)
         if content is not None:
             collector.add_text(member_name(FOLDER, path.name), str(path), content)
             found.append(content)
@@ -134,10 +136,10 @@ def _copies(logs: Path, job_id: str) -> tuple[Path, Path]:
     return logs / job_id / "rank_table" / TABLE_FILE, logs.parent / "rank_table" / TABLE_FILE
 
 
-def _table(collector: Collector, path: Path) -> bytes | None:
+def _table(collector: Collector, path: Path, most: int) -> bytes | None:
     """The content, if it is a rank table: its path was told, and may be that of anything."""
     try:
-        content = collector.disks.ask(path.parent, lambda: read_regular_file(path, MAX_BYTES))
+        content = collector.disks.ask(path.parent, lambda: read_regular_file(path, most))
         if b'"server_' in content and isinstance(orjson.loads(content), dict):
             return content
         collector.leave_out(str(path), "it is no rank table")

@@ -80,16 +80,11 @@ def _add_environment(
     collector.add_text(f"{FOLDER}/{name}.env", source, text, "masked by names and forms")
 
 
-def first_line(text: bytes) -> str:
-    """For a sentence: what a program has said, cut."""
-    return printable(text.decode(errors="replace").strip().partition("\n")[0], 200)
-
-
 def _add_dmesg(collector: Collector) -> None:
     """As ascend-fd's guide wants it: with times that people read."""
     said = output_of(("dmesg", "-T"), PROGRAM_SECONDS, MOST_BYTES * 4)
     if said.trouble and not said.is_late:
-        reason = first_line(said.text)
+        reason = said.first_line
         collector.leave_out("dmesg", f"{said.trouble}{f': {reason}' if reason else ''}")
     else:
         collector.add_text("dmesg", "dmesg -T", said.text, said.trouble or None)

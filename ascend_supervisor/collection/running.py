@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import orjson
 from msgspec import Struct
 
 from ascend_supervisor.collection.archive import Collector
-from ascend_supervisor.collection.machine import first_line
 from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.program_output import output_of
@@ -98,9 +97,7 @@ def add_check(collector: Collector, supervisor: RunningProcess) -> None:
     said = output_of(command, SECONDS, MOST_BYTES, supervisor.environ, directory)
     plan = _plan(said.text)
     if plan is None:
-        collector.leave_out(
-            SUBJECT, f"{said.trouble or 'no plan'}: {masked(first_line(said.text))}"
-        )
+        collector.leave_out(SUBJECT, f"{said.trouble or 'no plan'}: {masked(said.first_line)}")
     else:
         text = to_json(masked_document(plan), indent=True) + b"\n"
         collector.add_text(NAME, "--check --json", text, "masked by names and forms")
@@ -121,6 +118,12 @@ def arguments_of(words: Sequence[str]) -> Sequence[str] | None:
         if is_module or word.rpartition("/")[2] == SCRIPT:
             return words[index + 1 :]
     return None
+
+
+def supervisors(pids: Iterable[int] | None = None) -> Iterator[int]:
+    """Those of ``pids``, by default of all here, with the command line of a supervisor."""
+    here = proc.pids() if pids is None else pids
+    return (pid for pid in here if arguments_of(proc.words(pid)) is not None)
 
 
 def _plan(text: bytes) -> object:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ascend_supervisor import __version__
 from ascend_supervisor.collection.archive import Collector, member_name
 from ascend_supervisor.collection.disks import Disks
-from ascend_supervisor.collection.machine import PROGRAM_SECONDS, first_line
+from ascend_supervisor.collection.machine import PROGRAM_SECONDS
 from ascend_supervisor.processes.program_output import output_of
 from ascend_supervisor.untrusted_text import printable
 
@@ -78,7 +78,7 @@ def _add_packages(collector: Collector, ranks: Mapping[str, str], python: str) -
     environ = {name: ranks[name] for name in OF_AN_INTERPRETER if name in ranks}
     said = output_of((program, "-c", PACKAGES), PROGRAM_SECONDS, MOST_BYTES, environ, "/")
     if said.trouble:
-        reason = first_line(said.text)
+        reason = said.first_line
         collector.leave_out(f"the packages of {program}", f"{said.trouble}: {reason}")
     else:
         collector.add_text("versions/python.txt", program, said.text)

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ascend_supervisor import __version__
-from ascend_supervisor.cluster.parsing import parse
+from ascend_supervisor.cluster.parsing import MAX_BYTES, parse
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.collection.archive import (
     MANIFEST_NAME,
@@ -202,7 +202,7 @@ def _add_job(collector: Collector, state: State) -> tuple[KnownJob, list[str]]:
     )
     add_stacks(collector, story)
     add_termination_log(collector, supervisor)
-    tables = add_rank_tables(collector, job, state.path)
+    tables = add_rank_tables(collector, job, state.path, MAX_BYTES)
     if runs:
         add_process(collector, "supervisor", status.pid, supervisor.environ)
         add_check(collector, supervisor)

@@ -300,12 +300,12 @@ def _subject(arguments: Namespace, environ: Mapping[str, str]) -> Collected:
 
 
 def _trial(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
+    from ascend_supervisor.collection.running import supervisors  # noqa: PLC0415
     from ascend_supervisor.ctl.server_trial import tried  # noqa: PLC0415
     from ascend_supervisor.trial.server import setting_here  # noqa: PLC0415
 
-    setting = setting_here(arguments.ranks, arguments.python, environ)
-    is_good = tried(setting, environ, arguments.limit, arguments.output, out)
-    return 0 if is_good else FAILED
+    setting = setting_here(arguments.ranks, arguments.python, environ, supervisors)
+    return 0 if tried(setting, environ, arguments.limit, arguments.output, out) else FAILED
 
 
 def _put(document: bytes, output: str | None, out: Out) -> None:

@@ -15,6 +15,8 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from ascend_supervisor.untrusted_text import printable
+
 _PIECE_BYTES = 64 * 1024
 GONE_SECONDS = 1.0
 """How long a killed process may take to be gone; one that is stuck in a driver is left."""
@@ -29,6 +31,11 @@ class ProgramOutput(Struct, frozen=True):
     text: bytes
     trouble: str = ""
     is_late: bool = False
+
+    @property
+    def first_line(self) -> str:
+        """For a sentence: cut, and what cannot be printed escaped."""
+        return printable(self.text.decode(errors="replace").strip().partition("\n")[0], 200)
 
 
 def output_of(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import orjson
 
-from ascend_supervisor.collection.running import arguments_of
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.imports import HOME
 from ascend_supervisor.probes.devices import holders, npus
@@ -33,13 +32,16 @@ def setting_here(
     ranks: int | None,
     python: str | None,
     environ: Mapping[str, str],
+    supervisors: Callable[[], Iterable[int]],
     devices: Path = DEVICES,
-    others: Callable[[], Iterable[int]] = proc.pids,
 ) -> Setting:
-    """What a trial runs with here; raises Unavailable if the NPUs are in use, SettingsRefused."""
+    """What a trial runs with here; raises Unavailable if the NPUs are in use, SettingsRefused.
+
+    ``supervisors`` gives the processes of supervisors that run here: their ranks need the NPUs.
+    """
     found = npus(devices)
     if found:
-        _refuse_if_in_use(found, others())
+        _refuse_if_in_use(found, supervisors())
     program, versions = _interpreter(python, environ)
     kind = _kind(versions, has_npus=bool(found))
     visible = len(environ[VISIBLE].split(",")) if environ.get(VISIBLE) else MOST_RANKS
@@ -48,15 +50,14 @@ def setting_here(
     return Setting(found, ranks or usual, kind, program, versions, _remark(found, kind, program))
 
 
-def _refuse_if_in_use(found: tuple[str, ...], others: Iterable[int]) -> None:
+def _refuse_if_in_use(found: tuple[str, ...], supervisors: Iterable[int]) -> None:
     for held in holders(frozenset(found)):
         raise Unavailable(f"an NPU is in use by process {held}; end it before the trial")
-    for pid in others:
-        if arguments_of(proc.words(pid)) is not None:
-            raise Unavailable(
-                f"a supervisor runs here, whose ranks need the NPUs: process "
-                f"{proc.description(pid)}; end it before the trial"
-            )
+    for pid in supervisors:
+        raise Unavailable(
+            f"a supervisor runs here, whose ranks need the NPUs: process "
+            f"{proc.description(pid)}; end it before the trial"
+        )
 
 
 def _interpreter(python: str | None, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:

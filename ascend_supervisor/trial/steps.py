@@ -16,7 +16,6 @@ from pathlib import Path
 import orjson
 from msgspec import Struct
 
-from ascend_supervisor.collection.machine import first_line
 from ascend_supervisor.phrases import read_cpu_list
 from ascend_supervisor.processes.program_output import ProgramOutput
 from ascend_supervisor.report.told import text
@@ -73,7 +72,7 @@ def doctor(stage: Stage) -> Finding:
         rows = orjson.loads(said.text)["rows"]
         named = [(row["verdict"], f"{row['subject']}: {row['found']}") for row in rows]
     except (orjson.JSONDecodeError, LookupError, TypeError):
-        raise StepFailed(f"{said.trouble}: {first_line(said.text)}") from None
+        raise StepFailed(f"{said.trouble}: {said.first_line}") from None
     told = [f"{verdict}: {what}" for verdict, what in named if verdict != "fit"]
     _expect("unfit" not in dict(named), "; ".join(told))
     return Finding("; ".join([f"{len(named)} subjects looked at", *told]))

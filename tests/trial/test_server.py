@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.collection.running import supervisors
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.processes.proc import words
 from ascend_supervisor.trial.server import SAYS_NOTHING, setting_here
@@ -37,7 +39,7 @@ def setting(
     others: Iterable[int] = (),
 ) -> Setting:
     """That of a machine with these processes: other tests run supervisors."""
-    return setting_here(ranks, python, environ, dev, lambda: others)
+    return setting_here(ranks, python, environ, partial(supervisors, others), dev)
 
 
 @contextmanager
