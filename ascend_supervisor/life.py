@@ -20,6 +20,14 @@ class Bar(Struct, frozen=True):
     remedy: str
 
 
+class Placed(Struct, frozen=True):
+    """A rank table, and which entry of it is this machine."""
+
+    found: FoundTable
+    node_rank: int
+    entry: Entry
+
+
 class Start(Struct, frozen=True):
     """What all servers of the job have agreed on; ``entry`` is ours, at position ``node_rank``.
 

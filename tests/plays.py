@@ -9,14 +9,13 @@ from functools import partial
 
 import anyio
 
-from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone, Ledger
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.generations import GenerationStarted
 from ascend_supervisor.events.supervisor import SupervisorExited
-from ascend_supervisor.life import Life, Plan
+from ascend_supervisor.life import Life, Placed, Plan
 from ascend_supervisor.outcome import (
     Completed,
     Crashed,
@@ -64,7 +63,7 @@ def alone(limit: int = 0, period: float | None = None) -> Alone:
     async def placed() -> Placed:
         return Placed(found, 0, found.table.entries[0])
 
-    ledger = Ledger(RestartBudget(limit, period), MonotonicClock(), lambda: 0.0)
+    ledger = Ledger(RestartBudget(limit, period), MonotonicClock().now, lambda: 0.0)
     return Alone(placed, ledger)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from ascend_supervisor.cluster import volcano
-from ascend_supervisor.cluster.rank_table import Entry, Format, FoundTable, RankTable, ip_of
+from ascend_supervisor.cluster.rank_table import Entry, Format, RankTable, ip_of
 from ascend_supervisor.errors import Refusal, SettingsRefused, TableRefused
 from ascend_supervisor.job_files import HOST_NAME_BYTES
 from ascend_supervisor.phrases import more
@@ -92,14 +92,6 @@ def identity_of(
         first_rank=first_rank,
         advice=advice,
     )
-
-
-class Placed(Struct, frozen=True):
-    """A rank table, and which entry of it is this machine."""
-
-    found: FoundTable
-    node_rank: int
-    entry: Entry
 
 
 def find_entry(table: RankTable, identity: Identity) -> tuple[int, Entry]:

@@ -12,11 +12,9 @@ from itertools import count
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Placed
-from ascend_supervisor.life import Bar, JobSeen, Start
+from ascend_supervisor.life import Bar, JobSeen, Placed, Start
 from ascend_supervisor.outcome import Ended, Failure, Fault, Outcome
 from ascend_supervisor.restart_policy import Decision, Restart, RestartBudget, Stop, decide
-from ascend_supervisor.tasks.clock import Clock
 
 OTHER_SERVERS = Bar(
     "other servers hold ranks of this job, and cannot be restarted from here, so the first failure "
@@ -51,11 +49,13 @@ def without_restarts(start: Start, limit: int, *, joins_others: bool, elsewhere:
 
 
 class Ledger:
-    """``random`` gives numbers in [0, 1), for the back-off."""
+    """``now`` gives seconds of a clock; ``random`` numbers in [0, 1), for the back-off."""
 
-    def __init__(self, budget: RestartBudget, clock: Clock, random: Callable[[], float]) -> None:
+    def __init__(
+        self, budget: RestartBudget, now: Callable[[], float], random: Callable[[], float]
+    ) -> None:
         self._budget = budget
-        self._clock = clock
+        self._now = now
         self._random = random
         self._numbers = count()
         self.generation = next(self._numbers)
@@ -67,7 +67,7 @@ class Ledger:
 
     @property
     def restarts_left(self) -> int:
-        return self._budget.left(self._clock.now())
+        return self._budget.left(self._now())
 
     def is_never_retried(self, failure: Failure) -> bool:
         """Whether the user has ruled out a restart after this failure."""
@@ -78,7 +78,7 @@ class Ledger:
 
         The restart is free however long the row of free ones is; its back-off still grows.
         """
-        self._budget = replace(self._budget, free_since=self._clock.now())
+        self._budget = replace(self._budget, free_since=self._now())
         return self.settle(ended, holds_all_ranks=True)
 
     def settle(self, ended: Ended, *, holds_all_ranks: bool) -> Decision:
@@ -86,7 +86,7 @@ class Ledger:
         decision = decide(
             ended,
             self._budget,
-            self._clock.now(),
+            self._now(),
             jitter=self._random(),
             holds_all_ranks=holds_all_ranks,
         )

@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.cluster_source import identity, table_file, table_source
 from ascend_supervisor.cluster.declared import TorchStore
-from ascend_supervisor.cluster.identity import Identity, Placed, find_entry
+from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.platforms import index_told
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.coordination import Coordinator
 from ascend_supervisor.coordination.alone import Alone, Ledger
 from ascend_supervisor.events import Report
 from ascend_supervisor.launchers.common_parts import launcher_log_path
+from ascend_supervisor.life import Placed
 from ascend_supervisor.program.premises import Premises
 from ascend_supervisor.program.server_checks import FactsHere
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
@@ -94,7 +95,7 @@ class _Run(Struct, frozen=True):
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(self.budget, self.clock, random.random)
+        return Ledger(self.budget, self.clock.now, random.random)
 
     def followed(self, answered: Callable[[], frozenset[int]] | None = None) -> FollowedTable:
         """What follows the rank table, if it is a file, and the reset file."""

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Identity, Placed
+from ascend_supervisor.cluster.identity import Identity
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
 from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
@@ -27,7 +27,7 @@ from ascend_supervisor.etcd.client import etcd_client
 from ascend_supervisor.events.generations import RestartScheduled
 from ascend_supervisor.events.peers import PeersDiffer
 from ascend_supervisor.events.supervisor import SupervisorExited
-from ascend_supervisor.life import Life
+from ascend_supervisor.life import Life, Placed
 from ascend_supervisor.outcome import Crashed, ExitStatus, Fault, Outcome, Patience
 from ascend_supervisor.restart_policy import RestartBudget
 from ascend_supervisor.supervisor import Broken

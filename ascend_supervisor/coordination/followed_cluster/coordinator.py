@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.coordination.alone import FOLLOWED, Alone, Ledger
 from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
 from ascend_supervisor.coordination.followed_cluster.incident import (
@@ -25,7 +24,7 @@ from ascend_supervisor.events.cluster import ClusterWaiting, RankTableUnchanged
 from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.evidence.blame import is_caused_here
-from ascend_supervisor.life import Start
+from ascend_supervisor.life import Placed, Start
 from ascend_supervisor.outcome import Crashed, Ended, Fault
 from ascend_supervisor.restart_policy import Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Identity, Placed, find_entry
+from ascend_supervisor.cluster.identity import Identity, find_entry
 from ascend_supervisor.cluster.rank_table import FoundTable
 from ascend_supervisor.coordination.followed_cluster.cluster_files import FileLook
 from ascend_supervisor.coordination.followed_cluster.incident import (
@@ -29,6 +29,7 @@ from ascend_supervisor.errors import LeftOut, TableRefused, TableTimeout, Unavai
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterWaiting
 from ascend_supervisor.events.leftovers import wait_ended
+from ascend_supervisor.life import Placed
 from ascend_supervisor.outcome import Fault
 from ascend_supervisor.restart_policy import ClusterRestarts, Stop
 from ascend_supervisor.tasks.clock import Clock

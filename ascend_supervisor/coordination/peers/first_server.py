@@ -14,7 +14,6 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.cluster.rank_table import RankTable
 from ascend_supervisor.coordination.agreement import records
 from ascend_supervisor.coordination.agreement.acts import RecordChange
@@ -40,6 +39,7 @@ from ascend_supervisor.etcd.values import Get, Key
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import wait_ended
 from ascend_supervisor.events.own_etcd import EtcdWaiting
+from ascend_supervisor.life import Placed
 from ascend_supervisor.outcome import SIGNAL_BASE
 from ascend_supervisor.phrases import have
 from ascend_supervisor.tasks.clock import Clock

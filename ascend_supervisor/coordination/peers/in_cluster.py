@@ -13,7 +13,6 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.coordination.followed_cluster.followed_table import FollowedTable
 from ascend_supervisor.coordination.followed_cluster.incident import Incident, ended_by, is_failed
 from ascend_supervisor.coordination.followed_cluster.memory import UNSTABLE, CompletedTable
@@ -26,7 +25,7 @@ from ascend_supervisor.errors import UNAVAILABLE, TableRefused, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.cluster import ClusterWaiting
 from ascend_supervisor.events.leftovers import wait_ended
-from ascend_supervisor.life import JobSeen, Start
+from ascend_supervisor.life import JobSeen, Placed, Start
 from ascend_supervisor.outcome import Ended, Fault, Outcome, Remedy
 from ascend_supervisor.restart_policy import Decision, Restart, Stop
 from ascend_supervisor.tasks.clock import Clock

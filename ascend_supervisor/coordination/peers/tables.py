@@ -18,11 +18,11 @@ from typing import NoReturn, Protocol
 import anyio
 from msgspec import Struct
 
-from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.cluster.made_table import Server, ServerDevice, made_table
 from ascend_supervisor.coordination.agreement.records import Seat
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.files.regular_file import read_regular_file, write_atomically
+from ascend_supervisor.life import Placed
 from ascend_supervisor.tasks.threads import aside
 
 SUFFIX = ".place"

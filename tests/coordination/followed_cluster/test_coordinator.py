@@ -82,7 +82,7 @@ class Cluster:
             clock,
             stage.report,
         )
-        ledger = Ledger(RestartBudget(self.restarts), clock, lambda: 0.0)
+        ledger = Ledger(RestartBudget(self.restarts), clock.now, lambda: 0.0)
         stage.coordinator = FollowedCluster(where, ledger, clock, stage.report)
         return stage
 
@@ -255,7 +255,7 @@ async def test_restarts_of_several_servers_are_the_clusters(tmp_path: Path) -> N
 async def test_many_restarts_over_hours_are_no_row_that_ends_the_job(tmp_path: Path) -> None:
     """What the wait for a table takes is not the time of generations that fail."""
     clock = LeapingClock()
-    ledger = Ledger(RestartBudget(0), clock, lambda: 0.0)
+    ledger = Ledger(RestartBudget(0), clock.now, lambda: 0.0)
     ended = Ended(Fault("pods were replaced", 69, Remedy.FREE), 1.0)
     for _ in range(5):
         decision = ledger.settle_recovered(ended)

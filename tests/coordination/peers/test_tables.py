@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ascend_supervisor.cluster.identity import Placed
 from ascend_supervisor.cluster.rank_table import Device, Entry, Format, FoundTable, RankTable
 from ascend_supervisor.coordination.agreement.situation import JobRules, Self
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store
 from ascend_supervisor.coordination.peers.tables import MOST_TABLES, WrittenTable
+from ascend_supervisor.life import Placed
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
 from tests.etcd.asking import at
 
