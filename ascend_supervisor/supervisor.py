@@ -35,8 +35,6 @@ from ascend_supervisor.outcome import (
     Outcome,
 )
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.progress.account import KeptAccount
-from ascend_supervisor.progress.words import account_sentence
 from ascend_supervisor.restart_policy import ClusterRestarts, Decision, Restart, Stop, stopped_by
 from ascend_supervisor.stop_requests import Interrupts
 from ascend_supervisor.tasks.clock import Clock
@@ -83,18 +81,6 @@ class End(Struct, frozen=True):
         if is_told and language == "en":
             return self
         return replace(self, event=replace(event, explained=known.told(language)))
-
-    def with_account(self, kept: KeptAccount) -> End:
-        """The same end with the account of the time, if any step was told."""
-        if kept.percent_training is None:
-            return self
-        told = replace(
-            self.event,
-            account=dict(kept.account),
-            percent_training=kept.percent_training,
-            trained=account_sentence(kept),
-        )
-        return replace(self, event=told)
 
 
 def refused(refusal: Refusal, generations: int = 0) -> End:

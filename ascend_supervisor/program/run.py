@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from ascend_supervisor import __version__
 from ascend_supervisor.causes.diagnosis import language_of
@@ -41,6 +42,8 @@ from ascend_supervisor.program.premises import Premises, premises_of
 from ascend_supervisor.program.single_instance import Holder, SingleInstance
 from ascend_supervisor.program.sourced_files import without_cann
 from ascend_supervisor.program.wiring import job_of
+from ascend_supervisor.progress.account import KeptAccount
+from ascend_supervisor.progress.words import account_sentence
 from ascend_supervisor.reporters.python_warnings import report_diagnostics
 from ascend_supervisor.scarcity import NoThread, scarcity
 from ascend_supervisor.settings.precedence import (
@@ -139,9 +142,22 @@ async def _main(given: Premises, earlier: EarlierStart, listen: Listen, leave: L
             training.wait(clock.elapsed())
             await linger(parts, end.event, settings.exit_linger)
         end = end.told_in(language_of(settings.language, environ))
-        await last_words(parts, end.with_account(training.account(clock.elapsed())))
+        await last_words(parts, _with_account(end, training.account(clock.elapsed())))
         tasks.cancel_scope.cancel()
     leave(end.event.exit_code)
+
+
+def _with_account(end: End, kept: KeptAccount) -> End:
+    """The same end with the account of the time, if any step was told."""
+    if kept.percent_training is None:
+        return end
+    event = replace(
+        end.event,
+        account=dict(kept.account),
+        percent_training=kept.percent_training,
+        trained=account_sentence(kept),
+    )
+    return replace(end, event=event)
 
 
 def _handlers(parts: Parts) -> Mapping[int, Callable[[], None]]:
