@@ -47,25 +47,12 @@ async def etcd_and_clock(server: ThisServer, _: object) -> Iterable[Result]:
 
 async def _asked(part: PartInJob) -> _Heard:
     # Few jobs have an etcd, and each start makes these checks.
-    from ascend_supervisor.coordination.agreement.records import (  # noqa: PLC0415
-        EPOCH_KEY,
-        job_prefix,
-    )
-    from ascend_supervisor.coordination.peers.meeting import etcd_of  # noqa: PLC0415
-    from ascend_supervisor.etcd.failures import EtcdError  # noqa: PLC0415
-    from ascend_supervisor.etcd.values import Get, Key  # noqa: PLC0415
+    from ascend_supervisor.coordination.peers.meeting import answers_of  # noqa: PLC0415
 
     assert part.etcd is not None  # noqa: S101  (see above)
-    took = []
-    key = Get(Key(job_prefix(part.job) + EPOCH_KEY), only_count=True)  # a user may see no other
     try:
-        async with etcd_of(part.etcd) as etcd:
-            for _ in range(READS):
-                began = anyio.current_time()
-                await etcd.read(key)
-                took.append(anyio.current_time() - began)
-            return _Heard(min(took), etcd.clock_ahead)
-    except (EtcdError, Refusal) as error:
+        return _Heard(*await answers_of(part.etcd, part.job, READS))
+    except Refusal as error:
         return _Heard(trouble=printable(str(error)))
 
 

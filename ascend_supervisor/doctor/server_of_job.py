@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ascend_supervisor.doctor.check import PartInJob, ThisServer
-from ascend_supervisor.etcd.access import Password
 from ascend_supervisor.files.directories import can_be_made
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.job_files import CACHE, CANN_LOGS, Place, mounted_log_dir, place_of
 from ascend_supervisor.settings.command_words import python_program
-from ascend_supervisor.settings.peers_options import JOB_VARIABLES, PASSWORD
+from ascend_supervisor.settings.peers_options import JOB_VARIABLES, password_in
 from ascend_supervisor.settings.precedence import Settings, read_settings
 from ascend_supervisor.settings.sources import CONFIG_BYTES
 
@@ -62,7 +61,7 @@ def etcd_named(settings: Settings, environ: Mapping[str, str]) -> PeersEtcd:
         ttl=settings.peers_ttl,
         ca=settings.peers_ca,
         user=settings.peers_user,
-        password=Password(environ.get(PASSWORD, "")),
+        password=password_in(environ),
         password_file=settings.peers_password_file,
     )
 

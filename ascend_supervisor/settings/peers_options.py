@@ -6,7 +6,13 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 
-from ascend_supervisor.etcd.access import EXPECTED, Endpoint, read_endpoints, shown_endpoints
+from ascend_supervisor.etcd.access import (
+    EXPECTED,
+    Endpoint,
+    Password,
+    read_endpoints,
+    shown_endpoints,
+)
 from ascend_supervisor.settings.alert_options import SECRET_VARIABLES
 from ascend_supervisor.settings.kinds import PATH, PERIOD, PORT, PREFIX, Group, Kind, Option
 from ascend_supervisor.settings.readers import is_denied, read_duration, read_text, read_whole
@@ -47,6 +53,11 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment for processes of others."""
     ours = SECRET_VARIABLES | {PASSWORD}
     return {name: value for name, value in environ.items() if name not in ours}
+
+
+def password_in(environ: Mapping[str, str]) -> Password:
+    """That of the variable; empty without it."""
+    return Password(environ.get(PASSWORD, ""))
 
 
 def read_ttl(found: object) -> int:

@@ -15,6 +15,7 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor import __version__
+from ascend_supervisor.coordination.agreement.records import EPOCH_KEY, job_prefix
 from ascend_supervisor.coordination.agreement.situation import VERSION
 from ascend_supervisor.coordination.peers.facts import Facts
 from ascend_supervisor.coordination.peers.near import FEW
@@ -22,7 +23,8 @@ from ascend_supervisor.coordination.peers.shared_steps import StepsOfJob
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.etcd.access import Access, Endpoint, Kept, Login, Password
 from ascend_supervisor.etcd.client import Etcd, etcd_client
-from ascend_supervisor.etcd.failures import HttpxMissing, Refused
+from ascend_supervisor.etcd.failures import EtcdError, HttpxMissing, Refused
+from ascend_supervisor.etcd.values import Get, Key
 from ascend_supervisor.files.regular_file import read_regular_file
 from ascend_supervisor.outcome import Patience
 from ascend_supervisor.restart_policy import RestartBudget
@@ -77,6 +79,24 @@ async def etcd_of(named: PeersEtcd) -> AsyncIterator[Etcd]:
             where = plain(str(named.ca))
             raise SettingsRefused(f"--peers-ca: {where}: {error}") from error
         yield etcd
+
+
+async def answers_of(named: PeersEtcd, job: str, reads: int) -> tuple[float, float | None]:
+    """How soon the etcd answers at best, in seconds, and how far its clock is ahead of ours.
+
+    It is asked so many times. Raises what ``etcd_of`` does, and Unavailable if it does not answer.
+    """
+    took = []
+    key = Get(Key(job_prefix(job) + EPOCH_KEY), only_count=True)  # a user may see no other
+    try:
+        async with etcd_of(named) as etcd:
+            for _ in range(reads):
+                began = anyio.current_time()
+                await etcd.read(key)
+                took.append(anyio.current_time() - began)
+            return min(took), etcd.clock_ahead
+    except EtcdError as error:
+        raise Unavailable(str(error)) from error
 
 
 def access_of(named: PeersEtcd) -> Access:
