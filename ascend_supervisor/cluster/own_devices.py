@@ -37,6 +37,12 @@ class Machine(Struct, frozen=True):
 THIS_MACHINE = Machine()
 
 
+def npu_files(devices: Path) -> tuple[str, ...]:
+    """The NPUs' files in ``devices`` (/dev): davinci0, davinci1, ... but not davinci_manager."""
+    found = devices.glob("davinci[0-9]*")
+    return tuple(sorted(str(path) for path in found if path.name[7:].isdecimal()))
+
+
 def own_devices(
     npus: Sequence[str], standalone: int | None, machine: Machine
 ) -> tuple[ServerDevice, ...]:

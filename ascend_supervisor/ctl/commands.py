@@ -300,11 +300,9 @@ def _subject(arguments: Namespace, environ: Mapping[str, str]) -> Collected:
 
 
 def _trial(arguments: Namespace, environ: Mapping[str, str], out: Out) -> int:
-    from ascend_supervisor.collection.running import supervisors  # noqa: PLC0415
-    from ascend_supervisor.ctl.server_trial import tried  # noqa: PLC0415
-    from ascend_supervisor.trial.server import setting_here  # noqa: PLC0415
+    from ascend_supervisor.ctl.server_trial import setting_of, tried  # noqa: PLC0415
 
-    setting = setting_here(arguments.ranks, arguments.python, environ, supervisors)
+    setting = setting_of(arguments.ranks, arguments.python, environ)
     return 0 if tried(setting, environ, arguments.limit, arguments.output, out) else FAILED
 
 

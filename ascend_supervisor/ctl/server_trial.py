@@ -12,10 +12,12 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
+from ascend_supervisor.cluster.own_devices import npu_files
 from ascend_supervisor.collection.archive import Archive, Collector, member_name
 from ascend_supervisor.collection.disks import Disks
 from ascend_supervisor.collection.machine import add_own_environment
 from ascend_supervisor.collection.npu import add_npu, devices_here
+from ascend_supervisor.collection.running import supervisors
 from ascend_supervisor.collection.versions import add_versions
 from ascend_supervisor.ctl.collect import opened_archive
 from ascend_supervisor.ctl.out import Out
@@ -26,7 +28,13 @@ from ascend_supervisor.files.to_json import to_json
 from ascend_supervisor.processes.program_output import output_of
 from ascend_supervisor.tasks.threads import Call
 from ascend_supervisor.trial.sequence import Trial
+from ascend_supervisor.trial.server import setting_here
 from ascend_supervisor.trial.summary import Setting, Summary
+
+
+def setting_of(ranks: int | None, python: str | None, environ: Mapping[str, str]) -> Setting:
+    """What a trial runs with here; raises Unavailable if the NPUs are in use, SettingsRefused."""
+    return setting_here(ranks, python, environ, npu_files(Path("/dev")), supervisors)
 
 
 def tried(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.leftovers import ReleaseWaiting, wait_ended
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.processes import proc
-from ascend_supervisor.processes.descriptors import holds_file
+from ascend_supervisor.processes.descriptors import holders
 from ascend_supervisor.tasks.clock import Clock
 from ascend_supervisor.tasks.long_wait import RELEASE, LongWait
 from ascend_supervisor.tasks.threads import aside
@@ -19,12 +17,6 @@ from ascend_supervisor.tasks.threads import aside
 LOOK_AGAIN_SECONDS = 0.5
 MOST_SECONDS = 600.0
 """A chip reset takes up to 150 s; a process that holds a device after this will not release it."""
-
-
-def npus(devices: Path) -> tuple[str, ...]:
-    """The NPUs' files in ``devices`` (/dev): davinci0, davinci1, ... but not davinci_manager."""
-    found = devices.glob("davinci[0-9]*")
-    return tuple(sorted(str(path) for path in found if path.name[7:].isdecimal()))
 
 
 class Devices(Probe):
@@ -50,11 +42,3 @@ class Devices(Probe):
                 if wait.is_due():
                     self._report(ReleaseWaiting(held_by, wait.told(), MOST_SECONDS))
                 await self._clock.sleep(LOOK_AGAIN_SECONDS)
-
-
-def holders(paths: frozenset[str]) -> tuple[str, ...]:
-    """The processes that we can see and that hold one of ``paths``, for people.
-
-    Raises OSError at EMFILE and the like.
-    """
-    return tuple(proc.description(pid) for pid in proc.pids() if holds_file(pid, paths))

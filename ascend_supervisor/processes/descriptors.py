@@ -47,6 +47,14 @@ class PipeEnds(Struct, frozen=True):
     writes: frozenset[str] = frozenset()
 
 
+def holders(paths: frozenset[str]) -> tuple[str, ...]:
+    """The processes that we can see and that hold one of ``paths``, for people.
+
+    Raises OSError at EMFILE and the like.
+    """
+    return tuple(proc.description(pid) for pid in proc.pids() if holds_file(pid, paths))
+
+
 def is_anonymous(pipe: str) -> bool:
     return pipe.startswith("pipe:[")
 

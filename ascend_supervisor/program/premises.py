@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ascend_supervisor.cluster.cluster_source import Cluster, ClusterOptions, cluster_of
 from ascend_supervisor.cluster.declared import Meeting, Scheduler
+from ascend_supervisor.cluster.own_devices import npu_files
 from ascend_supervisor.cluster.platforms import joins_others, meeting_of
 from ascend_supervisor.errors import CannotWrite
 from ascend_supervisor.events.supervisor import ClusterSource
@@ -25,7 +26,6 @@ from ascend_supervisor.job_files import CACHE, Place, mounted_log_dir, place_of
 from ascend_supervisor.launchers import Boot, Launcher
 from ascend_supervisor.launchers.choice import launcher_of
 from ascend_supervisor.outcome import Patience
-from ascend_supervisor.probes.devices import npus
 from ascend_supervisor.probes.silence import Limits
 from ascend_supervisor.process_spec import changed
 from ascend_supervisor.program.alerts import check_event_program, check_program, targets_of
@@ -76,7 +76,7 @@ def premises_of(settings: Settings, environ: Mapping[str, str]) -> Premises:
     """Looks where the cluster comes from, where files go, who is told; raises a Refusal."""
     options, meeting = cluster_options(settings), meeting_here(settings, environ)
     needs_file = launcher_here(settings, environ, meeting).needs_table_file
-    cluster = cluster_of(options, environ, npus(DEVICES), needs_file)
+    cluster = cluster_of(options, environ, npu_files(DEVICES), needs_file)
     place = place_here(settings, environ)
     check_event_program(settings, place.started_in, environ)
     if isinstance(settings.server_check, EventProgram):
@@ -92,7 +92,9 @@ def premises_of(settings: Settings, environ: Mapping[str, str]) -> Premises:
         patience=Patience(drain=settings.drain, grace=settings.grace),
         limits=limits_of(settings),
         targets=targets_of(settings),
-        topology=None if settings.bind_cpus == "none" else topology_here(npus(DEVICES), environ),
+        topology=None
+        if settings.bind_cpus == "none"
+        else topology_here(npu_files(DEVICES), environ),
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.made_table import standalone_table
+from ascend_supervisor.cluster.own_devices import npu_files
 from ascend_supervisor.control.operations import Dump, Running
 from ascend_supervisor.errors import HANG, Refusal, Unavailable
 from ascend_supervisor.events.hangs import StacksTaken
@@ -24,7 +25,7 @@ from ascend_supervisor.launchers.rank_environment import WITHOUT_ADDRESS, withou
 from ascend_supervisor.life import Life, NothingSeen, Plan, Start
 from ascend_supervisor.outcome import Completed, Ended, Fault, Outcome
 from ascend_supervisor.probes import Probe
-from ascend_supervisor.probes.devices import Devices, npus
+from ascend_supervisor.probes.devices import Devices
 from ascend_supervisor.probes.rendezvous import OwnPort, Rendezvous
 from ascend_supervisor.probes.silence import Silence
 from ascend_supervisor.probes.training import Attention, Training
@@ -85,7 +86,7 @@ async def job_of(given: Premises, parts: Parts) -> Job:
     operations = parts.control.operations
     changes = await _changes(settings.env_from, parts)
     plan = _planner_of(given, changes, parts.notify.address)
-    devices = npus(DEVICES)
+    devices = npu_files(DEVICES)
     look, dump = _looks(given, parts)
     is_alone = _alone(given.joins_others)
     training = _training(given, parts, look)
@@ -232,7 +233,7 @@ def _foreseen(given: Premises, plan: Planner) -> Sequence[ProcessSpec]:
     """The ranks of the first generation if this server holds the first ranks, one for each NPU."""
     found = given.cluster.given
     if found is None:
-        if not (count := len(given.cluster.published) or len(npus(DEVICES))):
+        if not (count := len(given.cluster.published) or len(npu_files(DEVICES))):
             return ()
         found = standalone_table(count)
     node_rank = given.cluster.node_rank or 0

@@ -17,9 +17,8 @@ from pathlib import Path
 from ascend_supervisor import __version__
 from ascend_supervisor.files.regular_file import reason_of
 from ascend_supervisor.imports import HOME
-from ascend_supervisor.probes.devices import holders
 from ascend_supervisor.processes import proc
-from ascend_supervisor.processes.descriptors import open_files
+from ascend_supervisor.processes.descriptors import holders, open_files
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.program_output import ProgramOutput, output_of
 from ascend_supervisor.trial.server import RANK_PROGRAM, SAYS_NOTHING

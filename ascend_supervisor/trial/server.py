@@ -13,13 +13,12 @@ import orjson
 
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.imports import HOME
-from ascend_supervisor.probes.devices import holders, npus
 from ascend_supervisor.processes import proc
+from ascend_supervisor.processes.descriptors import holders
 from ascend_supervisor.processes.program_output import output_of
 from ascend_supervisor.trial.summary import Setting
 
 RANK_PROGRAM = Path(HOME, "ascend_supervisor", "programs", "trial_rank.py")
-DEVICES = Path("/dev")
 MOST_RANKS, USUAL_RANKS = 16, 8
 VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 ASK_SECONDS = 30.0
@@ -32,22 +31,22 @@ def setting_here(
     ranks: int | None,
     python: str | None,
     environ: Mapping[str, str],
+    npus: tuple[str, ...],
     supervisors: Callable[[], Iterable[int]],
-    devices: Path = DEVICES,
 ) -> Setting:
     """What a trial runs with here; raises Unavailable if the NPUs are in use, SettingsRefused.
 
-    ``supervisors`` gives the processes of supervisors that run here: their ranks need the NPUs.
+    ``npus`` are the files of those that are here. ``supervisors`` gives the processes of
+    supervisors that run here: their ranks need the NPUs.
     """
-    found = npus(devices)
-    if found:
-        _refuse_if_in_use(found, supervisors())
+    if npus:
+        _refuse_if_in_use(npus, supervisors())
     program, versions = _interpreter(python, environ)
-    kind = _kind(versions, has_npus=bool(found))
+    kind = _kind(versions, has_npus=bool(npus))
     visible = len(environ[VISIBLE].split(",")) if environ.get(VISIBLE) else MOST_RANKS
     cpus = len(os.sched_getaffinity(0))
-    usual = min(len(found), visible, MOST_RANKS) if found else max(2, min(cpus, USUAL_RANKS))
-    return Setting(found, ranks or usual, kind, program, versions, _remark(found, kind, program))
+    usual = min(len(npus), visible, MOST_RANKS) if npus else max(2, min(cpus, USUAL_RANKS))
+    return Setting(npus, ranks or usual, kind, program, versions, _remark(npus, kind, program))
 
 
 def _refuse_if_in_use(found: tuple[str, ...], supervisors: Iterable[int]) -> None:

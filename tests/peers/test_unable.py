@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ascend_supervisor.probes.devices import holders
+from ascend_supervisor.processes.descriptors import holders
 from tests.faults.facilities import cgroup, failing_disk, inside
 from tests.peers.servers import RANK, TTL, Job, with_shorter
 from tests.peers.test_leaving import fail, on, started

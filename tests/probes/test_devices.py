@@ -9,10 +9,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ascend_supervisor.cluster.own_devices import npu_files
 from ascend_supervisor.errors import Unavailable
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.leftovers import ReleaseWaiting, WaitEnded
-from ascend_supervisor.probes.devices import MOST_SECONDS, Devices, npus
+from ascend_supervisor.probes.devices import MOST_SECONDS, Devices
 from ascend_supervisor.tasks.clock import MonotonicClock
 from tests.clocks import LeapingClock
 from tests.running import END_MAIN_THREAD, wait_until
@@ -29,14 +30,14 @@ threading.Thread(target=lambda: os.write(1, b"held\\n") and sys.stdin.read()).st
 def test_npus_are_told_from_the_other_device_files(tmp_path):
     for name in ("davinci0", "davinci11", "davinci_manager", "davinci0x", "null"):
         (tmp_path / name).touch()
-    assert npus(tmp_path) == (str(tmp_path / "davinci0"), str(tmp_path / "davinci11"))
+    assert npu_files(tmp_path) == (str(tmp_path / "davinci0"), str(tmp_path / "davinci11"))
 
 
 async def test_devices_that_nobody_holds_are_ready_at_once(tmp_path):
     events: list[Event] = []
     (tmp_path / "davinci0").touch()
     with anyio.fail_after(20):
-        await Devices(npus(tmp_path), MonotonicClock(), events.append).released()
+        await Devices(npu_files(tmp_path), MonotonicClock(), events.append).released()
     assert events == []
 
 
@@ -50,7 +51,7 @@ async def test_a_device_that_is_held_is_waited_for_and_the_holder_told(tmp_path)
             process.stdin.close()
 
         with anyio.fail_after(20):
-            await Devices(npus(tmp_path), MonotonicClock(), report).released()
+            await Devices(npu_files(tmp_path), MonotonicClock(), report).released()
     event, end = events
     assert isinstance(event, ReleaseWaiting)
     assert isinstance(end, WaitEnded)
@@ -62,7 +63,9 @@ async def test_a_holder_whose_main_thread_has_ended_is_waited_for(tmp_path):
         stat = Path("/proc", str(process.pid), "stat")
         wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
         with anyio.fail_after(20), pytest.raises(Unavailable, match=f"held by: {process.pid} "):
-            await Devices(npus(tmp_path), LeapingClock(MOST_SECONDS), lambda _: None).released()
+            await Devices(
+                npu_files(tmp_path), LeapingClock(MOST_SECONDS), lambda _: None
+            ).released()
         process.kill()
 
 
@@ -79,7 +82,9 @@ def holder(directory: Path, program: str = HOLD) -> subprocess.Popen[bytes]:
 async def test_a_device_that_is_never_released_is_unavailable(tmp_path):
     with holder(tmp_path) as process:
         with anyio.fail_after(20), pytest.raises(Unavailable, match=f"held by: {process.pid} "):
-            await Devices(npus(tmp_path), LeapingClock(MOST_SECONDS), lambda _: None).released()
+            await Devices(
+                npu_files(tmp_path), LeapingClock(MOST_SECONDS), lambda _: None
+            ).released()
         process.kill()
 
 
@@ -87,7 +92,7 @@ async def test_holders_are_told_at_growing_intervals(tmp_path):
     events: list[Event] = []
     with holder(tmp_path) as process:
         with anyio.fail_after(60), pytest.raises(Unavailable):
-            await Devices(npus(tmp_path), LeapingClock(9.5), events.append).released()
+            await Devices(npu_files(tmp_path), LeapingClock(9.5), events.append).released()
         process.kill()
     *told, end = events
     assert isinstance(end, WaitEnded)
@@ -121,6 +126,6 @@ async def test_time_in_which_we_stood_still_is_not_the_holders_but_is_told(tmp_p
                 process.wait()
 
         with anyio.fail_after(20):
-            await Devices(npus(tmp_path), Stopped(MOST_SECONDS), report).released()
+            await Devices(npu_files(tmp_path), Stopped(MOST_SECONDS), report).released()
     assert waited[0] == 0
     assert waited[1] > MOST_SECONDS

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_supervisor.cluster.own_devices import npu_files
 from ascend_supervisor.collection.running import supervisors
 from ascend_supervisor.errors import SettingsRefused, Unavailable
 from ascend_supervisor.processes.proc import words
@@ -39,7 +40,7 @@ def setting(
     others: Iterable[int] = (),
 ) -> Setting:
     """That of a machine with these processes: other tests run supervisors."""
-    return setting_here(ranks, python, environ, partial(supervisors, others), dev)
+    return setting_here(ranks, python, environ, npu_files(dev), partial(supervisors, others))
 
 
 @contextmanager
