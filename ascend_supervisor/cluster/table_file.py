@@ -1,28 +1,23 @@
-"""The file of a rank table: where it may be, what it holds now, and our own copy for the ranks."""
+"""The file of a rank table: where it may be, and what it holds now."""
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from msgspec import Struct
 
 from ascend_supervisor.cluster.model_arts import DEVICES, HOSTS
 from ascend_supervisor.cluster.parsing import MAX_BYTES
 from ascend_supervisor.cluster.rank_table import NotReady
-from ascend_supervisor.errors import CannotWrite, TableRefused, Unavailable
+from ascend_supervisor.errors import TableRefused
 from ascend_supervisor.files.regular_file import (
     NotRegular,
     TooLarge,
     content_of,
-    read_regular_file,
     reason_of,
-    remove_remnants,
-    write_atomically,
 )
 from ascend_supervisor.files.watch import Signature, signature
 from ascend_supervisor.job_files import TABLE_FILE
@@ -36,8 +31,6 @@ USUAL_PLACES = ("/user/config/jobstart_hccl.json", "/user/serverid/devindex/conf
 
 NAMING_VARIABLES = ("RANK_TABLE_FILE_V_1_0", "RANK_TABLE_FILE")
 
-COPY_MODE = 0o644
-
 
 def table_places(explicit: str | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Files or directories where the table may be: the first that is named, else the usual ones."""
@@ -49,35 +42,6 @@ def table_places(explicit: str | None, environ: Mapping[str, str]) -> tuple[Path
 def naming_variable(environ: Mapping[str, str]) -> str | None:
     """The variable that names the file or its directory, if one does."""
     return next((name for name in NAMING_VARIABLES if environ.get(name)), None)
-
-
-def keep_copy(document: bytes, path: PurePath) -> None:
-    """Write ``document`` to ``path``; the ranks see all of it or no file.
-
-    Raises CannotWrite, or Unavailable where no file can be opened now.
-    """
-    try:
-        if not _holds(Path(path), document):  # else a full disk would stop each generation
-            remove_remnants(Path(path))
-            write_atomically(Path(path), document, COPY_MODE)
-    except OSError as error:
-        if lacking := scarcity(error):
-            raise Unavailable(
-                f"cannot write the ranks' copy of the rank table: {lacking}"
-            ) from error
-        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-        remedy = "make room there" if is_full else "make its directory writable"
-        raise CannotWrite(
-            f"cannot write the ranks' copy of the rank table {path}: {reason_of(error)}; "
-            f"{remedy}, or choose another directory with --log-dir (where it is set, with "
-            "MA_MOUNT_PATH)"
-        ) from error
-
-
-def _holds(path: Path, document: bytes) -> bool:
-    with suppress(OSError):
-        return read_regular_file(path, len(document)) == document
-    return False
 
 
 IS_DIRECTORY = NotReady(

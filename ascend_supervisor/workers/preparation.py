@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,14 +15,13 @@ from typing import NoReturn
 import anyio
 from msgspec.structs import replace
 
-from ascend_supervisor.cluster.rank_table import is_loopback
-from ascend_supervisor.cluster.table_file import keep_copy
 from ascend_supervisor.errors import CannotWrite, CommandNotFound, SettingsRefused, Unavailable
 from ascend_supervisor.events import Report
 from ascend_supervisor.events.supervisor import Diagnostic
 from ascend_supervisor.files.directories import make_directories
 from ascend_supervisor.files.regular_file import (
     move_to,
+    read_regular_file,
     reason_of,
     remove_remnants,
     write_atomically,
@@ -43,6 +43,7 @@ from ascend_supervisor.workers.command import (
 from ascend_supervisor.workers.runtime import Runtime
 
 PRIVATE = 0o600
+COPY_MODE = 0o644
 PREPARED_SECONDS = 5.0
 """After this time, a disk that has not written the files of a generation is reported."""
 
@@ -75,6 +76,35 @@ def _write_and_check(plan: Plan, table_file: PurePath, inherited: Mapping[str, s
     if document is not None:
         keep_copy(document, table_file)
     prepare_all(plan.specs, inherited)
+
+
+def keep_copy(document: bytes, path: PurePath) -> None:
+    """Write ``document`` to ``path``; the ranks see all of it or no file.
+
+    Raises CannotWrite, or Unavailable where no file can be opened now.
+    """
+    try:
+        if not _holds(Path(path), document):  # else a full disk would stop each generation
+            remove_remnants(Path(path))
+            write_atomically(Path(path), document, COPY_MODE)
+    except OSError as error:
+        if lacking := scarcity(error):
+            raise Unavailable(
+                f"cannot write the ranks' copy of the rank table: {lacking}"
+            ) from error
+        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        remedy = "make room there" if is_full else "make its directory writable"
+        raise CannotWrite(
+            f"cannot write the ranks' copy of the rank table {path}: {reason_of(error)}; "
+            f"{remedy}, or choose another directory with --log-dir (where it is set, with "
+            "MA_MOUNT_PATH)"
+        ) from error
+
+
+def _holds(path: Path, document: bytes) -> bool:
+    with suppress(OSError):
+        return read_regular_file(path, len(document)) == document
+    return False
 
 
 def _first_doubt(plan: Plan, inherited: Mapping[str, str]) -> str:
@@ -200,7 +230,7 @@ async def addresses_of(
                 f"none: {lookup.reason}; see whether its server or pod has been placed, or give an "
                 f"address in place of the name in {host.named_by}"
             )
-        if is_loopback(found[host.name]):
+        if ip_address(found[host.name]).is_loopback:
             report(Diagnostic(shown(host.name), _only_here(host, found[host.name]), None))
     return found
 

@@ -22,7 +22,6 @@ from ascend_supervisor.cluster.table_file import (
     IS_DIRECTORY,
     IS_NO_FILE,
     SeenFile,
-    keep_copy,
     no_table,
     other_sources,
     read_table,
@@ -35,6 +34,7 @@ from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.rank_table import RankTableUnwatched, RankTableWaiting
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import first
+from ascend_supervisor.workers.preparation import keep_copy
 from tests.clocks import LeapingClock, StridingClock
 from tests.rank_tables import COMMENTED, data
 

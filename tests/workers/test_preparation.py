@@ -10,12 +10,11 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from ascend_supervisor.cluster.table_file import keep_copy
 from ascend_supervisor.errors import CannotExecute, Unavailable
 from ascend_supervisor.launchers.mindspore import MindSporeWords
 from ascend_supervisor.launchers.msrun import MsrunTestimony
 from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
-from ascend_supervisor.workers.preparation import prepare_all
+from ascend_supervisor.workers.preparation import keep_copy, prepare_all
 
 EARLIER = b"a failure of yesterday\n"
 
