@@ -15,7 +15,8 @@ from ascend_supervisor.control.status_answer import (
     RankState,
     ServerRow,
 )
-from ascend_supervisor.life import Activity, JobSeen, Life, Living, Notified
+from ascend_supervisor.life import JobSeen, Life, Living, Notified
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.untrusted_text import clipped, harmless_text
 
 

@@ -23,9 +23,9 @@ from ascend_supervisor.evidence.diagnosed import shown_cause
 from ascend_supervisor.evidence.last_words import UNCAUGHT, words_of
 from ascend_supervisor.evidence.speakers import lines_of
 from ascend_supervisor.evidence.statement import fatal_error, statement
-from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import ExitStatus, Failure
 from ascend_supervisor.output.earlier_logs import OURS
+from ascend_supervisor.output.last_lines import TAIL_BYTES
 from ascend_supervisor.untrusted_text import lines_in, printable
 from ascend_supervisor.workers.examination import by_launchers_word
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import anyio
 
-from ascend_supervisor.life import Activity
 from ascend_supervisor.output.console_thread import PIPE_BYTES, widen_pipe
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.output.log_thread import LogWriter
 from ascend_supervisor.output.mirror import CHUNK_BYTES, Mirror
 from ascend_supervisor.tasks.clock import Clock

@@ -9,7 +9,7 @@ import anyio
 from msgspec import Struct
 
 from ascend_supervisor.events import Report
-from ascend_supervisor.life import Activity
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.output.launcher_logs import WorkerLogs
 from ascend_supervisor.output.mirror import Mirror
 from ascend_supervisor.output.pump import Pump, Sink

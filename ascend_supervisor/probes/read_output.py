@@ -6,7 +6,7 @@ from math import inf
 
 from msgspec import Struct
 
-from ascend_supervisor.life import KEPT_BYTES, Activity
+from ascend_supervisor.output.last_lines import KEPT_BYTES, Activity
 from ascend_supervisor.progress.reader import Reader
 from ascend_supervisor.progress.reading import Reading
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
-from ascend_supervisor.life import Activity, Life, Living, Notified
+from ascend_supervisor.life import Life, Living, Notified
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.untrusted_text import harmless_text
 
 LINE_CHARACTERS = 200

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from ascend_supervisor.events import Event, Report
 from ascend_supervisor.events.supervisor import Diagnostic, defect
 from ascend_supervisor.events.training import TrainingStalled, TrainingStarted
-from ascend_supervisor.life import Activity, Life, Notified, to_nobody
+from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.outcome import Fault, Reached
+from ascend_supervisor.output.last_lines import Activity, to_nobody
 from ascend_supervisor.probes import Probe
 from ascend_supervisor.probes.hang import Hang, SilentRank
 from ascend_supervisor.probes.read_output import LOOK_BYTES, ReadOutput, rest_after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from ascend_supervisor.life import Activity
+from ascend_supervisor.output.last_lines import Activity
 
 ENDED = frozenset("ZX")
 STOPPED = frozenset("Tt")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from signal import Signals
 
-from ascend_supervisor.life import Activity
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.processes.pid import Pid
 from ascend_supervisor.processes.proc import catches
 from ascend_supervisor.stacks.seen import Frame, Looked, PythonThread, SeenProcess

@@ -16,7 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ascend_supervisor.files.watch import FileSystemTimeout, SlowFiles
-from ascend_supervisor.life import Activity, Life, Living
+from ascend_supervisor.life import Life, Living
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.process_spec import rank_in
 from ascend_supervisor.processes import proc
 from ascend_supervisor.processes.pid import Pid

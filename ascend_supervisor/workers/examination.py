@@ -35,8 +35,8 @@ from ascend_supervisor.evidence.statement import unheeded
 from ascend_supervisor.files.regular_file import end_of, opened, read_up_to
 from ascend_supervisor.job_files import cann_log_root
 from ascend_supervisor.launchers.once import CommandTestimony
-from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import Failure, Worker
+from ascend_supervisor.output.last_lines import TAIL_BYTES
 from ascend_supervisor.process_spec import (
     Culprit,
     Exhibit,

@@ -7,14 +7,11 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
-import orjson
 import pytest
 
-from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.cluster.parsing import parse
 from ascend_supervisor.cluster.rank_table import NotReady
 from ascend_supervisor.cluster.table_file import (
@@ -28,13 +25,12 @@ from ascend_supervisor.cluster.table_file import (
     table_places,
 )
 from ascend_supervisor.cluster.wait_for_table import LASTING_SECONDS, TableFile, Unready, _Waiting
-from ascend_supervisor.errors import CannotWrite, TableRefused, TableTimeout
+from ascend_supervisor.errors import TableRefused, TableTimeout
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.leftovers import WaitEnded
 from ascend_supervisor.events.rank_table import RankTableUnwatched, RankTableWaiting
 from ascend_supervisor.tasks.clock import Clock, MonotonicClock
 from ascend_supervisor.tasks.race import first
-from ascend_supervisor.workers.preparation import keep_copy
 from tests.clocks import LeapingClock, StridingClock
 from tests.rank_tables import COMMENTED, data
 
@@ -440,36 +436,6 @@ def test_the_first_place_that_is_named_is_the_one(explicit, environ, first):
     places = table_places(explicit, environ)
     assert str(places[0]) == first
     assert len(places) == (2 if first == "/user/config/jobstart_hccl.json" else 1)
-
-
-def test_our_copy_is_replaced_whole(tmp_path):
-    path = tmp_path / "rank_table" / "jobstart_hccl.json"
-    for devices in (8, 1):
-        keep_copy(standalone_table(devices).table.document, path)
-        table = orjson.loads(path.read_bytes())
-        assert len(table["server_list"][0]["device"]) == devices
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
-def test_a_copy_that_cannot_be_written_leaves_nothing(tmp_path):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
-    try:
-        with pytest.raises(CannotWrite, match="File too large"):
-            keep_copy(standalone_table(8).table.document, tmp_path / "copy.json")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_full_disk_has_no_room_for_the_copy(small_disk):
-    ballast = small_disk / "ballast"
-    with suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
-    with pytest.raises(CannotWrite, match=r"No space left on device; make room there, or choose "):
-        keep_copy(standalone_table(8).table.document, small_disk / "copy.json")
-    assert list(small_disk.iterdir()) == [ballast]
 
 
 def test_a_directory_holds_the_table_under_either_name(tmp_path):

@@ -6,7 +6,8 @@ from pathlib import PurePath
 from typing import Any
 
 from ascend_supervisor.cluster.made_table import standalone_table
-from ascend_supervisor.life import Activity, Life, Living, Plan, Start
+from ascend_supervisor.life import Life, Living, Plan, Start
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ascend_supervisor.control.operations import readiness
-from ascend_supervisor.life import Activity, Life, Living, Notified
+from ascend_supervisor.life import Life, Living, Notified
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.reporters.status_document import Status, StatusPhase
 from tests.control.lives import launcher, life, living, spec
 

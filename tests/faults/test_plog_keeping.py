@@ -14,8 +14,9 @@ from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.events import Event
 from ascend_supervisor.events.output import PlogsRemoved
 from ascend_supervisor.job_files import Place
-from ascend_supervisor.life import Activity, Life, Living, Plan, Start
+from ascend_supervisor.life import Life, Living, Plan, Start
 from ascend_supervisor.outcome import Completed, Ended, Outcome
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.program.plog_keeping import PlogKeeping
 from ascend_supervisor.workers.generation import Company

@@ -8,7 +8,7 @@ import pytest
 
 from ascend_supervisor.cluster.made_table import standalone_table
 from ascend_supervisor.launchers.rank_environment import rank_names
-from ascend_supervisor.life import Activity, Life, Living, Plan, Start
+from ascend_supervisor.life import Life, Living, Plan, Start
 from ascend_supervisor.notify_socket.senders import (
     Ancestor,
     Lineage,
@@ -19,6 +19,7 @@ from ascend_supervisor.notify_socket.senders import (
     kinship,
     rank_in,
 )
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.process_spec import ProcessSpec
 from ascend_supervisor.settings.options import METHODS
 

@@ -9,7 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ascend_supervisor.cluster.made_table import standalone_table
-from ascend_supervisor.life import Activity, Life, Living, Notified, Plan, Start
+from ascend_supervisor.life import Life, Living, Notified, Plan, Start
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
 
 

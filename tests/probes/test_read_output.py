@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_supervisor.life import KEPT_BYTES, Activity
+from ascend_supervisor.output.last_lines import KEPT_BYTES, Activity
 from ascend_supervisor.probes.read_output import ReadOutput
 from ascend_supervisor.progress.reader import Reader
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_supervisor.life import Activity, Life, Notified
+from ascend_supervisor.life import Life, Notified
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.probes.hang import Hang
 from ascend_supervisor.probes.signs_of_life import voices
 from ascend_supervisor.probes.silence import Limits, judged

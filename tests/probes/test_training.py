@@ -21,8 +21,9 @@ from ascend_supervisor.events.training import (
     TrainingStalled,
     TrainingStarted,
 )
-from ascend_supervisor.life import Activity, Life, Notified
+from ascend_supervisor.life import Life, Notified
 from ascend_supervisor.outcome import Fault, Reached
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.probes.read_output import LOOK_BYTES, rest_after
 from ascend_supervisor.probes.training import (
     MOST_SECONDS,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_supervisor.life import Activity
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.processes import proc
 from ascend_supervisor.stacks.kernel_side import look_at
 from ascend_supervisor.stacks.seen import Looked, Subject

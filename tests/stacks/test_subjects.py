@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from ascend_supervisor.cluster.made_table import standalone_table
-from ascend_supervisor.life import Activity, Life, Living, Plan, Start
+from ascend_supervisor.life import Life, Living, Plan, Start
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
 from ascend_supervisor.stacks.survey import subjects_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies
 
-from ascend_supervisor.life import Activity
+from ascend_supervisor.output.last_lines import Activity
 from ascend_supervisor.stacks.seen import (
     Frame,
     KernelThread,

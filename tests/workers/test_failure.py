@@ -11,8 +11,8 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from ascend_supervisor.life import TAIL_BYTES
 from ascend_supervisor.outcome import Failure
+from ascend_supervisor.output.last_lines import TAIL_BYTES
 from ascend_supervisor.output.launcher_logs import WorkerLogs
 from ascend_supervisor.output.pump import Sink
 from ascend_supervisor.output.rank_output import RankOutput

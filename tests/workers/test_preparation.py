@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 
+import orjson
 import pytest
 
-from ascend_supervisor.errors import CannotExecute, Unavailable
+from ascend_supervisor.cluster.made_table import standalone_table
+from ascend_supervisor.errors import CannotExecute, CannotWrite, Unavailable
 from ascend_supervisor.launchers.mindspore import MindSporeWords
 from ascend_supervisor.launchers.msrun import MsrunTestimony
 from ascend_supervisor.process_spec import ProcessSpec, WorkerLog
@@ -60,3 +62,33 @@ def test_without_room_for_a_file_nothing_of_a_directory_is_blamed(tmp_path: Path
         prepare_all(specs, os.environ)
     with no_file_left(), pytest.raises(Unavailable, match=r"the rank table: .*ulimit -n"):
         keep_copy(b"{}", tmp_path / "table.json")
+
+
+def test_our_copy_is_replaced_whole(tmp_path):
+    path = tmp_path / "rank_table" / "jobstart_hccl.json"
+    for devices in (8, 1):
+        keep_copy(standalone_table(devices).table.document, path)
+        table = orjson.loads(path.read_bytes())
+        assert len(table["server_list"][0]["device"]) == devices
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_copy_that_cannot_be_written_leaves_nothing(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        with pytest.raises(CannotWrite, match="File too large"):
+            keep_copy(standalone_table(8).table.document, tmp_path / "copy.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_has_no_room_for_the_copy(small_disk):
+    ballast = small_disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    with pytest.raises(CannotWrite, match=r"No space left on device; make room there, or choose "):
+        keep_copy(standalone_table(8).table.document, small_disk / "copy.json")
+    assert list(small_disk.iterdir()) == [ballast]
