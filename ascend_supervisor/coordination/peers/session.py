@@ -57,10 +57,13 @@ from ascend_supervisor.coordination.peers.words import Others
 from ascend_supervisor.errors import UNAVAILABLE
 from ascend_supervisor.etcd.failures import EtcdError
 from ascend_supervisor.outcome import Reached
+from ascend_supervisor.tasks.clock import whole_second
 
 KEEP_ALIVE, KEEP_ALIVE_OF_MANY, KEEP_ALIVE_AGAIN = 1 / 4, 1 / 3, 1 / 12
 """TTLs before our lease is kept again, and after it could not be. A request is given up after a
 quarter of one: three begin before the lease ends, of many servers two."""
+KEEP_ALIVE_LOOK = 1 / 16
+"""TTLs before the clock is looked at again; at least every second."""
 JOB_SECONDS, MOST_JOB_SECONDS = 60.0, 900.0
 """How often the lease of the job's records is kept, by one server after another, and how often by
 each at least. It lasts an hour."""
@@ -164,7 +167,7 @@ class Session:
         kept = boot_time() - every * random.random()  # noqa: S311
         pause = KEEP_ALIVE
         while True:
-            await anyio.sleep(self._rules.ttl * pause)
+            await self._passes(self._rules.ttl * pause)
             if self.memory.index is None and not self.memory.offers:
                 continue
             sent = boot_time()
@@ -181,6 +184,15 @@ class Session:
                 kept = boot_time()
                 with suppress(EtcdError):  # another server may do it, and the next write does
                     await self._store.keep_job()
+
+    async def _passes(self, seconds: float) -> None:
+        """Return so many seconds later, by the clock of the lease.
+
+        The loop's own time is slower where the loop is held up.
+        """
+        end, look = boot_time() + seconds, self._rules.ttl * KEEP_ALIVE_LOOK
+        while (left := end - boot_time()) > 0:
+            await (whole_second() if look >= 1 else anyio.sleep(min(left, look)))
 
     async def watch(self) -> NoReturn:
         """Wake at every change. A watch may be silent, so nothing depends on it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import anyio
 import pytest
@@ -11,6 +12,7 @@ from ascend_supervisor.coordination.agreement import acts, records
 from ascend_supervisor.coordination.agreement.situation import JobRules, Obstacle, Ranks, Self
 from ascend_supervisor.coordination.agreement.view import MOST_SERVERS, View
 from ascend_supervisor.coordination.peers.near import Look
+from ascend_supervisor.coordination.peers.requests import boot_time
 from ascend_supervisor.coordination.peers.session import Session
 from ascend_supervisor.coordination.peers.store import Store, WriteAnswer
 from ascend_supervisor.errors import UNAVAILABLE
@@ -19,6 +21,7 @@ from ascend_supervisor.etcd.failures import Unreachable
 from ascend_supervisor.etcd.values import Put, Transaction
 from ascend_supervisor.outcome import Ended, Fault, NotStarted, Remedy
 from ascend_supervisor.restart_policy import Backoff, RestartBudget
+from ascend_supervisor.tasks.clock import RunningLoop
 from tests.etcd.asking import SHORT, at
 
 BUDGET = RestartBudget(limit=3, backoff=Backoff(0.0, 0.0))
@@ -270,3 +273,47 @@ async def test_where_the_last_one_that_is_ready_stands_still_another_one_writes_
             for session in sessions[:2]:
                 await start(session)
         tasks.cancel_scope.cancel()
+
+
+class Kept(Store):
+    """When its lease was to be kept, in seconds of CLOCK_BOOTTIME."""
+
+    def __init__(self, client: Etcd, ttl: int) -> None:
+        super().__init__(client, "job", "i0", ttl)
+        self.moments: list[float] = []
+
+    async def keep_alive(self) -> bool:
+        self.moments.append(boot_time())
+        return True
+
+
+HELD_UP, FREE = 2.0, 0.1
+"""Seconds, again and again: so it was, at its worst, on a machine with a load of 15."""
+
+
+def test_a_lease_is_kept_in_time_although_the_loop_is_held_up_again_and_again(etcd):
+    """Most of that does not count in the loop's own time, but in etcd's."""
+    ttl, times = 4, 5
+
+    async def moments() -> list[float]:
+        async with at(etcd) as client, anyio.create_task_group() as tasks:
+            store = Kept(client, ttl)
+            session = session_of(store, 0, 64, ttl=ttl, servers=1)
+            session.tell(table="digest")
+            for task in (session.run, session.stay_alive):
+                tasks.start_soon(task)
+            with anyio.fail_after(DEADLINE):
+                await start(session)
+            for _ in range(times):
+                time.sleep(HELD_UP)  # noqa: ASYNC251 (nothing of this process goes on)
+                await anyio.sleep(FREE)
+            tasks.cancel_scope.cancel()
+        return store.moments
+
+    loop = RunningLoop()
+    try:
+        found = loop.run_until_complete(moments())
+    finally:
+        loop.close()
+    assert len(found) >= times
+    assert max(later - earlier for earlier, later in pairwise(found)) < ttl - 1
