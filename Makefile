@@ -54,7 +54,7 @@ demo-cluster: environment ## three servers train and agree through etcd, two fai
 	@scripts/debian-packages etcd-server iproute2
 	@$(PYTHON) scripts/demo-cluster
 
-check: environment ## lint, types and the tests that need no whole job, side by side: a minute
+check: environment ## lint, types and the tests that need no whole job, side by side: two minutes
 	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target \
 		BUT='and not thorough' $(SIDE_BY_SIDE)
 
