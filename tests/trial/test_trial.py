@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +129,18 @@ def test_no_step_begins_after_the_limit(tmp_path):
     assert summary["ended_early"].endswith("1 s were over (--limit)")
     assert set(results(summary)) <= {"doctor", "start"}
     assert summary["ended_early"] in out
+
+
+@pytest.mark.one_python
+def test_in_a_clone_a_script_does_the_same(tmp_path):
+    script = Path(__file__).parents[2] / "scripts" / "trial"
+    words = ("--ranks", "0")
+    told = [
+        subprocess.run(
+            [*command, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        for command in ((script,), (sys.executable, "-m", "ascend_supervisor.ctl", "trial"))
+    ]
+    assert told[0].returncode == told[1].returncode == 64
+    assert told[0].stderr.splitlines()[-1] == told[1].stderr.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
