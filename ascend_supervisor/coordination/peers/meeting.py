@@ -171,9 +171,10 @@ class PeersMeeting(Struct, frozen=True):
     is how long a failure waits for the word of the cluster; 0: none is followed, or not waited for.
     ``may_move``: another rank table may hold this server elsewhere, and more servers, or fewer. A
     job of more than ``few`` servers reads little at each change. ``host`` names this one to people.
-    ``machine`` is that of its failures; empty: the one that its kernel tells. ``leave_after`` so
-    many of so many first failures it leaves its place to a spare. ``steps`` are shared with the
-    other servers; None: nobody reads them here. ``version`` is that of this program.
+    ``machine`` is that of its failures; empty: the one that its kernel tells. ``leave_after`` M of
+    the last N first failures (M, N) a server leaves its place to a spare; M is 0: never. ``steps``
+    are shared with the other servers; None: nobody reads them here. ``version`` is that of this
+    program.
     """
 
     etcd: Callable[[], AbstractAsyncContextManager[Etcd]]
@@ -190,7 +191,7 @@ class PeersMeeting(Struct, frozen=True):
     few: int = FEW
     host: str = ""
     machine: str = ""
-    leave_after: tuple[int, int] = (0, 3)
+    leave_after: tuple[int, int] = (0, 0)
     steps: StepsOfJob | None = None
     facts: Callable[[], Awaitable[Facts]] | None = None
     version: str = __version__
